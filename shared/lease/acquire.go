@@ -1,0 +1,146 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/forgeyard/concurrency/shared/epoch"
+)
+
+// AcquireRequest asks for one scope. LeaseID is a fresh ULID; it becomes the
+// lease's identity when the request is granted.
+type AcquireRequest struct {
+	Session string
+	Nonce   string
+	LeaseID string
+	Holder  Holder
+	Purpose Purpose
+}
+
+// Acquire grants an exclusive scope or says why not. Whatever it counts as
+// over on the strength of time it ends in the same Change (DESIGN 3, Session
+// 3; FC-100). The grant is not ownership yet: its session must Claim it.
+func Acquire(f Facts, p Policy, c Case, r AcquireRequest) (Change, Answer) {
+	s, refused := f.actor(c, r.Session, r.Nonce)
+	if refused != nil {
+		return Change{}, *refused
+	}
+	if refused := admissible(p, s); refused != nil {
+		return Change{}, *refused
+	}
+	ch := f.Settle(p, c)
+	c = c.Apply(ch)
+	if a, closed := scopeClosed(c.Scope, r.Purpose); closed {
+		return ch, a
+	}
+	if len(c.Leases) > 0 {
+		return ch, f.busy(p, c)
+	}
+	grant, a := f.grant(p, c, c.Sessions[s.ID], r)
+	return ch.merge(grant), a
+}
+
+// admissible checks what the policy demands of any requester.
+func admissible(p Policy, s Session) *Answer {
+	if p.Requirement != Exclusive {
+		a := reject(UnsupportedPolicy, fmt.Sprintf("requirement %q: this authority decides exclusive scopes", p.Requirement))
+		return &a
+	}
+	if s.TTL < p.MinTTL || s.TTL > p.MaxTTL {
+		a := reject(TTLOutOfBounds, fmt.Sprintf("session ttl %s: the scope allows %s to %s", s.TTL, p.MinTTL, p.MaxTTL))
+		return &a
+	}
+	return nil
+}
+
+// actor returns the session that speaks, or the answer that refuses it.
+func (f Facts) actor(c Case, id, nonce string) (Session, *Answer) {
+	refuse := func(r Reason, detail string) (Session, *Answer) {
+		a := reject(r, detail)
+		return Session{}, &a
+	}
+	s, ok := c.Sessions[id]
+	switch {
+	case !ok:
+		return refuse(SessionUnknown, "session "+id)
+	case s.End != SessionOpen:
+		return refuse(SessionEnded, fmt.Sprintf("session %s was %s", id, s.End))
+	case s.Nonce != nonce:
+		return refuse(WrongNonce, "another process of node "+s.Node+" resumed session "+id)
+	case !f.Alive(s):
+		return refuse(SessionExpired, "session "+id+" needs a heartbeat first")
+	}
+	return s, nil
+}
+
+func scopeClosed(r Record, p Purpose) (Answer, bool) {
+	switch {
+	case r.State == Quarantined:
+		return Answer{Code: Rejected, Reason: ScopeQuarantined, Detail: r.Reason, Epoch: r.Epoch}, true
+	case r.State == Blocked && p != Reconcile:
+		return Answer{Code: Rejected, Reason: ScopeBlocked, Detail: r.Reason, Epoch: r.Epoch}, true
+	}
+	return Answer{}, false
+}
+
+func (f Facts) busy(p Policy, c Case) Answer {
+	l := c.Leases[0]
+	s := c.Sessions[l.Session]
+	return Answer{
+		Code: Busy, Holder: f.summarize(l, s), Epoch: c.Scope.Epoch,
+		RetryAfter: f.earliest(p, l, s),
+	}
+}
+
+// earliest is a hint, for pacing: after it time alone may free the scope. A
+// live session usually outlives it.
+func (f Facts) earliest(p Policy, l Lease, s Session) time.Duration {
+	left := s.ExpiresAt.Add(p.LockDelay).Sub(f.Now)
+	if l.State == Draining {
+		left = l.DrainUntil.Add(p.LockDelay).Sub(f.Now)
+	}
+	return min(max(left, 0), f.MaxTTL+p.LockDelay)
+}
+
+func (f Facts) grant(p Policy, c Case, s Session, r AcquireRequest) (Change, Answer) {
+	e, err := epoch.Next(c.Scope.Epoch, f.Generation)
+	if err != nil {
+		return Change{}, reject(EpochExhausted, err.Error())
+	}
+	rec := c.Scope
+	rec.Epoch = e
+	s.SetVersion++
+	l := Lease{
+		ID: r.LeaseID, Scope: rec.Scope, Slots: []int{0}, Exclusive: true,
+		Holder: r.Holder, Session: s.ID, Node: s.Node, Epoch: e, Purpose: r.Purpose,
+		State: Granted, AcquiredAt: f.Now, ClaimBy: f.Now.Add(p.ClaimTimeout),
+	}
+	if p.MaxHold > 0 {
+		l.MaxUntil = f.Now.Add(p.MaxHold)
+	}
+	ch := Change{Scope: &rec, Leases: []Lease{l}, Sessions: []Session{s}}
+	return ch, Answer{Code: Acquired, Lease: &l, Epoch: e, Version: s.Version(f.Generation)}
+}
+
+// merge returns ch with later changes laid over it.
+func (ch Change) merge(later Change) Change {
+	out := Change{
+		Scope:    ch.Scope,
+		Leases:   append(append([]Lease{}, ch.Leases...), later.Leases...),
+		Sessions: append([]Session{}, later.Sessions...),
+		Audit:    append(append([]Audit{}, ch.Audit...), later.Audit...),
+	}
+	if later.Scope != nil {
+		out.Scope = later.Scope
+	}
+	overwritten := make(map[string]bool, len(later.Sessions))
+	for _, s := range later.Sessions {
+		overwritten[s.ID] = true
+	}
+	for _, s := range ch.Sessions {
+		if !overwritten[s.ID] {
+			out.Sessions = append(out.Sessions, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,2 @@
+// Package ownership is the pure state machine of a hold.
+package ownership
