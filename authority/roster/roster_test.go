@@ -1,0 +1,73 @@
+package roster_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/forgeyard/concurrency/authority/fold"
+	"github.com/forgeyard/concurrency/authority/roster"
+	"github.com/forgeyard/concurrency/shared/lease"
+)
+
+type remote struct {
+	nudged  chan lease.SetVersion
+	inspect func(context.Context) (roster.Report, error)
+}
+
+func (r remote) Nudge(_ context.Context, _ string, v lease.SetVersion) error {
+	r.nudged <- v
+	return nil
+}
+
+func (r remote) Inspect(ctx context.Context, _ roster.Question) (roster.Report, error) {
+	return r.inspect(ctx)
+}
+
+func moved(version uint64) []fold.Moved {
+	return []fold.Moved{{Session: "s1", Node: "n1", Version: lease.SetVersion{Generation: 1, Version: version}}}
+}
+
+func TestNudgeTellsTheNewestVersionOnly(t *testing.T) {
+	t.Parallel()
+	r := roster.New(time.Minute, prometheus.NewRegistry())
+	told := remote{nudged: make(chan lease.SetVersion)} // holds the teller until it is read
+	leave := r.Join("n1", "s1", told)
+	other := remote{nudged: make(chan lease.SetVersion, 1)}
+	defer r.Join("n1", "s0", other)()
+
+	for v := uint64(2); v <= 50; v++ {
+		r.Nudge(moved(v)) // never blocks
+	}
+	first := <-told.nudged
+	if first.Version != 50 { // the teller may have looked before the last one came
+		require.Equal(t, uint64(50), (<-told.nudged).Version)
+	}
+	require.Empty(t, other.nudged, "another session of the node is not meant")
+	leave()
+	leave()
+	require.True(t, r.Connected("n1"))
+}
+
+func TestInspectNamesWhoDidNotAnswer(t *testing.T) {
+	t.Parallel()
+	r := roster.New(20*time.Millisecond, prometheus.NewRegistry())
+	join := func(node string, inspect func(context.Context) (roster.Report, error)) {
+		t.Cleanup(r.Join(node, "s-"+node, remote{inspect: inspect}))
+	}
+	join("good", func(context.Context) (roster.Report, error) {
+		return roster.Report{Node: "somebody else", State: "owned"}, nil
+	})
+	join("broken", func(context.Context) (roster.Report, error) { return roster.Report{}, errors.New("broken") })
+	join("stopped", func(ctx context.Context) (roster.Report, error) {
+		<-ctx.Done()
+		return roster.Report{}, ctx.Err()
+	})
+	reports, unreachable := r.Inspect(t.Context(), []string{"stopped", "good", "gone", "broken"}, roster.Question{})
+	require.Equal(t, []roster.Report{{Node: "good", State: "owned"}}, reports)
+	require.Equal(t, []string{"stopped", "gone", "broken"}, unreachable)
+}
