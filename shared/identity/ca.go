@@ -1,0 +1,155 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// caValidity is how long a CA that this package makes lasts.
+const caValidity = 10 * 365 * 24 * time.Hour
+
+// backdate is how far a certificate's validity reaches into the past, so that
+// a node whose clock is a little behind can use it at once.
+const backdate = 5 * time.Minute
+
+// CA issues certificates for one trust domain.
+type CA struct {
+	cert        *x509.Certificate
+	key         crypto.Signer
+	trustDomain string
+}
+
+// NewCA makes a self-signed CA.
+func NewCA(now time.Time, trustDomain string) (*CA, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make CA key: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: trustDomain + " node CA"},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(caValidity),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("make CA certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make CA certificate: %w", err)
+	}
+	return &CA{cert: cert, key: key, trustDomain: trustDomain}, nil
+}
+
+// Save writes ca.pem and, with mode 0600, ca-key.pem into dir.
+func (ca *CA) Save(dir string) error {
+	return WritePair(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem"), [][]byte{ca.cert.Raw}, ca.key)
+}
+
+// LoadCA reads what Save wrote. A missing file is reported as fs.ErrNotExist.
+func LoadCA(dir, trustDomain string) (*CA, error) {
+	return LoadCAFiles(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem"), trustDomain)
+}
+
+// LoadCAFiles reads a CA from two PEM files.
+func LoadCAFiles(certFile, keyFile, trustDomain string) (*CA, error) {
+	pair, err := LoadPair(certFile, keyFile)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("load CA: %s is not a CA certificate", certFile)
+	}
+	return &CA{cert: pair.Leaf, key: key, trustDomain: trustDomain}, nil
+}
+
+// TrustDomain returns the trust domain that the CA issues for.
+func (ca *CA) TrustDomain() string { return ca.trustDomain }
+
+// Pool returns the CA as the only trusted root.
+func (ca *CA) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	return pool
+}
+
+// DER returns the CA's own certificate.
+func (ca *CA) DER() []byte { return ca.cert.Raw }
+
+// IssueNode signs the request's key for n; nothing else of the request is
+// taken over. It returns the chain, leaf first.
+func (ca *CA) IssueNode(csrDER []byte, n Node, now time.Time, validity time.Duration) ([][]byte, error) {
+	if err := n.Validate(); err != nil {
+		return nil, err
+	}
+	csr, err := x509.ParseCertificateRequest(csrDER)
+	if err != nil {
+		return nil, fmt.Errorf("identity: certificate request: %w", err)
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("identity: certificate request: %w", err)
+	}
+	if key, ok := csr.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("identity: certificate request: key must be ECDSA P-256")
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: n.Name}, URIs: n.uris(ca.trustDomain),
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(validity),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	return ca.sign(template, csr.PublicKey)
+}
+
+// IssueServer makes a key and certificate for a server of these names and
+// addresses.
+func (ca *CA) IssueServer(names []string, ips []net.IP, now time.Time, validity time.Duration) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make server key: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "forgeyard-authority"},
+		DNSNames: names, IPAddresses: ips,
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(validity),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	chain, err := ca.sign(template, key.Public())
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: chain, PrivateKey: key}, nil
+}
+
+func (ca *CA) sign(template *x509.Certificate, public crypto.PublicKey) ([][]byte, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, public, ca.key)
+	if err != nil {
+		return nil, fmt.Errorf("sign certificate: %w", err)
+	}
+	return [][]byte{der, ca.cert.Raw}, nil
+}
+
+func serial() *big.Int {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails (Go 1.24)
+	b[0] &= 0x7f // positive, as RFC 5280 demands
+	return new(big.Int).SetBytes(b)
+}
+
+// Exists reports whether a CA was saved in dir.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "ca-key.pem"))
+	return err == nil
+}

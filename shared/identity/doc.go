@@ -1,0 +1,13 @@
+// Package identity says who is at the other end of a TLS connection, and lets
+// the authority give nodes their certificates.
+//
+// A node is named by URI SANs in the style of SPIFFE: exactly one
+// spiffe://<trust-domain>/node/<name>, and one spiffe://<trust-domain>/tenant/<t>
+// for each tenant whose scopes it may hold. The certificate is the whole
+// identity: no request carries a node name that anybody believes (FC-06, I10).
+//
+// Guarantees: a certificate that names two nodes, no tenant, a malformed name
+// or another trust domain is refused; private keys are written with mode 0600.
+//
+// Not promised: revocation before expiry.
+package identity

@@ -1,0 +1,99 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"os"
+)
+
+// NewNodeKey makes a node's key and the request for its certificate. The key
+// never leaves the node.
+func NewNodeKey(name string) (crypto.Signer, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make node key: %w", err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make certificate request: %w", err)
+	}
+	return key, csr, nil
+}
+
+// WritePair writes a chain (leaf first) and its key as PEM. The key file comes
+// first and has mode 0600, so that no certificate stands without its key.
+func WritePair(certFile, keyFile string, chain [][]byte, key crypto.Signer) error {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("encode key: %w", err)
+	}
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		return fmt.Errorf("write key: %w", err)
+	}
+	if err := os.WriteFile(certFile, EncodeCertificates(chain), 0o644); err != nil {
+		return fmt.Errorf("write certificate: %w", err)
+	}
+	return nil
+}
+
+// EncodeCertificates returns PEM.
+func EncodeCertificates(chain [][]byte) []byte {
+	var out []byte
+	for _, der := range chain {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return out
+}
+
+// LoadPair reads what WritePair wrote; Leaf is set.
+func LoadPair(certFile, keyFile string) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return tls.Certificate{}, fmt.Errorf("load certificate %s: %w", certFile, err)
+		}
+	}
+	return pair, nil
+}
+
+// LoadPool reads trusted roots from a PEM file.
+func LoadPool(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("load CA file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("load CA file %s: holds no certificate", file)
+	}
+	return pool, nil
+}
+
+// ServerTLS is the configuration of a listener; with requireClient the peer
+// must show a certificate of pool.
+func ServerTLS(cert tls.Certificate, pool *x509.CertPool, requireClient bool) *tls.Config {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}
+	if requireClient {
+		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, pool
+	}
+	return cfg
+}
+
+// ClientTLS is the configuration of a dialler. cert may be nil, for enrolment.
+func ClientTLS(cert *tls.Certificate, pool *x509.CertPool, serverName string) *tls.Config {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: serverName}
+	if cert != nil {
+		cfg.Certificates = []tls.Certificate{*cert}
+	}
+	return cfg
+}
