@@ -102,6 +102,15 @@ func (w Watch) Remaining(at boottime.Instant) time.Duration {
 	return max(whole-at.Sub(w.pausedAt), 0)
 }
 
+// Now estimates the store's clock at that time, for people; the zero time
+// before the first reading.
+func (w Watch) Now(at boottime.Instant) time.Time {
+	if !w.seen {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(w.least+(w.most-w.least)/2)+int64(at)).UTC()
+}
+
 // Parting is the width of what is not known about the two clocks' difference.
 func (w Watch) Parting() time.Duration { return w.most - w.least }
 
