@@ -1,0 +1,2 @@
+// Package tunneltest makes connected pairs of tunnels over loopback TLS.
+package tunneltest
