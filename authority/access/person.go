@@ -60,10 +60,10 @@ func (p Person) Sees(tenant string) bool {
 
 // Token is one entry of the configuration.
 type Token struct {
-	Name    string   `koanf:"name" yaml:"name"`
-	SHA256  string   `koanf:"sha256" yaml:"sha256"` // hexadecimal, of the token's text
-	Roles   []Role   `koanf:"roles" yaml:"roles"`
-	Tenants []string `koanf:"tenants" yaml:"tenants"` // "*": all
+	Name    string   `config:"name"`
+	SHA256  string   `config:"sha256"` // hexadecimal, of the token's text
+	Roles   []Role   `config:"roles"`
+	Tenants []string `config:"tenants"` // "*": all
 }
 
 // Hash is what a configuration holds of a token.

@@ -1,0 +1,118 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/forgeyard/concurrency/authority/access"
+	"github.com/forgeyard/concurrency/authority/store"
+	"github.com/forgeyard/concurrency/shared/scope"
+)
+
+// Bounds of join tokens.
+const (
+	maxTokenUses  = 10000
+	maxTokenValid = 30 * 24 * time.Hour
+	defaultValid  = time.Hour
+)
+
+// Issuer makes node certificates.
+type Issuer interface {
+	// Check fails when the request could not be issued for this node.
+	Check(csrDER []byte, node string) error
+	// Issue returns the node's certificate chain.
+	Issue(csrDER []byte, node string, tenants []string, now time.Time) ([][]byte, error)
+	// Roots are the certificates that the node must trust.
+	Roots() [][]byte
+}
+
+// ErrNoIssuer says that this authority has no key to issue certificates with.
+var ErrNoIssuer = errors.New("this authority does not enrol nodes: no node CA key is configured")
+
+// CreateJoinToken makes a token with which nodes enrol for tenants. Its text is
+// returned once and stored as a hash only.
+func (c *Coordinator) CreateJoinToken(ctx context.Context, p access.Person, tenants []string, uses int, valid time.Duration) (string, error) {
+	if err := p.May(access.Admin); err != nil {
+		return "", err
+	}
+	if uses == 0 {
+		uses = 1
+	}
+	if valid == 0 {
+		valid = defaultValid
+	}
+	if err := checkToken(p, tenants, uses, valid); err != nil {
+		return "", err
+	}
+	text := NewSecret()
+	err := c.Store.PutJoinToken(ctx, store.JoinToken{
+		Hash: access.Hash(text), Tenants: tenants, UsesLeft: uses, ExpiresAt: c.Engine.StoreNow().Add(valid),
+	})
+	if err != nil {
+		return "", fmt.Errorf("store join token: %w", err)
+	}
+	c.Log.Info("join token made", zap.String("actor", p.Principal()), zap.Strings("tenants", tenants), zap.Int("uses", uses))
+	return text, nil
+}
+
+func checkToken(p access.Person, tenants []string, uses int, valid time.Duration) error {
+	if len(tenants) == 0 {
+		return &InputError{Field: "tenants", Problem: "must name at least one tenant"}
+	}
+	for _, t := range tenants {
+		if _, err := scope.New(t, scope.Custom, "x"); err != nil {
+			return &InputError{Field: "tenants", Value: clip(t), Problem: "is not a tenant"}
+		}
+		if !p.Sees(t) {
+			return &InputError{Field: "tenants", Value: clip(t), Problem: "is not one of yours"}
+		}
+	}
+	if uses < 1 || uses > maxTokenUses {
+		return &InputError{Field: "uses", Value: fmt.Sprint(uses), Problem: fmt.Sprintf("must be 1 to %d", maxTokenUses)}
+	}
+	if valid < 0 || valid > maxTokenValid {
+		return &InputError{Field: "valid_for", Value: valid.String(), Problem: "must be above 0 and at most " + maxTokenValid.String()}
+	}
+	return nil
+}
+
+// NewSecret draws 256 random bits in a form that travels in headers and files.
+func NewSecret() string {
+	var raw [32]byte
+	rand.Read(raw[:]) // never fails (Go 1.24)
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// Enrolment is what a node gets for a join token.
+type Enrolment struct {
+	Chain [][]byte
+	Roots [][]byte
+}
+
+// Enroll issues a node certificate for the tenants of a join token. The
+// request is checked before the token is spent.
+func (c *Coordinator) Enroll(ctx context.Context, token, node string, csrDER []byte) (Enrolment, error) {
+	if c.Issuer == nil {
+		return Enrolment{}, ErrNoIssuer
+	}
+	if err := c.Issuer.Check(csrDER, node); err != nil {
+		return Enrolment{}, &InputError{Field: "csr_der", Value: clip(node), Problem: err.Error()}
+	}
+	spent, err := c.Store.SpendJoinToken(ctx, access.Hash(token))
+	if err != nil {
+		c.metrics.enrolRefused.Inc()
+		return Enrolment{}, err
+	}
+	chain, err := c.Issuer.Issue(csrDER, node, spent.Tenants, c.Clock.Now())
+	if err != nil {
+		return Enrolment{}, fmt.Errorf("issue certificate: %w", err)
+	}
+	c.Log.Info("node enrolled", zap.String("node", node), zap.Strings("tenants", spent.Tenants))
+	return Enrolment{Chain: chain, Roots: c.Issuer.Roots()}, nil
+}

@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/forgeyard/concurrency/authority/fold"
+	"github.com/forgeyard/concurrency/shared/scope"
+)
+
+// sweepLimit bounds the scopes of one sweep; the next one takes the rest.
+const sweepLimit = 4096
+
+// Sweep ends what is over although nobody asked for it, and keeps this
+// process's incarnation alive. It decides nothing that the rules would not
+// decide for anybody who asks (FC-08).
+func (c *Coordinator) Sweep(ctx context.Context) error {
+	if err := c.Engine.Renew(ctx); err != nil {
+		return err
+	}
+	due, err := c.Store.Due(ctx, c.SweepGrace, sweepLimit)
+	if err != nil {
+		return fmt.Errorf("list due scopes: %w", err)
+	}
+	var wait sync.WaitGroup
+	for _, s := range due {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			c.settle(ctx, s)
+		}()
+	}
+	wait.Wait()
+	return nil
+}
+
+func (c *Coordinator) settle(ctx context.Context, s scope.Scope) {
+	p, _ := c.Policies.For(s)
+	if _, err := c.Engine.Do(ctx, fold.Command{Action: fold.Settle(s, p)}); err != nil {
+		c.Log.Warn("settle", zap.Stringer("scope", s), zap.Error(err))
+	}
+}
+
+// Prune deletes rows that were kept long enough, a bounded number at a time.
+func (c *Coordinator) Prune(ctx context.Context) error {
+	if err := c.Store.Prune(ctx, c.Retention, sweepLimit); err != nil {
+		return fmt.Errorf("prune: %w", err)
+	}
+	return nil
+}
