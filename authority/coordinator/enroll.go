@@ -84,9 +84,14 @@ func checkToken(p access.Person, tenants []string, uses int, valid time.Duration
 
 // NewSecret draws 256 random bits in a form that travels in headers and files.
 func NewSecret() string {
-	var raw [32]byte
-	rand.Read(raw[:]) // never fails (Go 1.24)
+	raw := RandomBytes()
 	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// RandomBytes draws 256 random bits.
+func RandomBytes() (raw [32]byte) {
+	rand.Read(raw[:]) // never fails (Go 1.24)
+	return raw
 }
 
 // Enrolment is what a node gets for a join token.

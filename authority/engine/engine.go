@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,7 +64,7 @@ func (o Options) withDefaults() Options {
 	def(&o.Queue, 8192)
 	def(&o.Attempts, 6)
 	span(&o.Backoff, 10*time.Millisecond)
-	span(&o.Timeout, 10*time.Second)
+	span(&o.Timeout, 5*time.Second)
 	span(&o.Live, 10*time.Second)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -93,6 +94,8 @@ type Engine struct {
 	mu     sync.RWMutex // held for reading while something is put into a queue
 	closed bool
 	done   sync.WaitGroup
+
+	stopping atomic.Bool // what fails now is not tried again
 }
 
 // New makes an engine over s; s stays the caller's to close.
@@ -125,6 +128,7 @@ func (e *Engine) Close() {
 	e.mu.Lock()
 	if !e.closed {
 		e.closed = true
+		e.stopping.Store(true)
 		close(e.commands)
 		close(e.beats)
 	}
@@ -159,6 +163,9 @@ func (e *Engine) Do(ctx context.Context, c fold.Command) (fold.Result, error) {
 		return fold.Result{}, ctx.Err()
 	}
 }
+
+// Queued is how many commands wait for the writer.
+func (e *Engine) Queued() int { return len(e.commands) }
 
 func enqueue[T any](e *Engine, queue chan T, item T) error {
 	e.mu.RLock()

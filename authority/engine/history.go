@@ -31,6 +31,7 @@ type History struct {
 	Identity   store.Identity
 	Generation epoch.Generation
 	Pause      time.Duration // what is left of the time pause for the longest session; 0: none
+	Silent     time.Duration // since the store acknowledged a write
 }
 
 // History tells what the engine knows of the store's history.
@@ -38,7 +39,8 @@ func (e *Engine) History() History {
 	h := &e.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return History{Identity: h.identity, Generation: h.generation, Pause: h.watch.Remaining(e.opts.Clock.Boot())}
+	at := e.opts.Clock.Boot()
+	return History{Identity: h.identity, Generation: h.generation, Pause: h.watch.Remaining(at), Silent: h.watch.Silent(at)}
 }
 
 // StoreNow estimates the store's clock, for people: nothing is decided by it.

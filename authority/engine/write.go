@@ -63,7 +63,7 @@ func (e *Engine) run(batch []*call, attempt int) {
 		return
 	}
 	e.metrics.retries.WithLabelValues(class(err)).Inc()
-	if !transient(err) || attempt >= e.opts.Attempts || e.recoverFrom(err) != nil {
+	if !transient(err) || attempt >= e.opts.Attempts || e.stopping.Load() || e.recoverFrom(err) != nil {
 		e.opts.Log.Error("transaction given up", zap.Int("commands", len(batch)), zap.Int("attempts", attempt), zap.Error(err))
 		for _, c := range batch {
 			c.answer <- callAnswer{err: err}

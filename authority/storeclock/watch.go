@@ -111,6 +111,9 @@ func (w Watch) Now(at boottime.Instant) time.Time {
 	return time.Unix(0, int64(w.least+(w.most-w.least)/2)+int64(at)).UTC()
 }
 
+// Silent is how long nothing was committed.
+func (w Watch) Silent(at boottime.Instant) time.Duration { return at.Sub(w.committed) }
+
 // Parting is the width of what is not known about the two clocks' difference.
 func (w Watch) Parting() time.Duration { return w.most - w.least }
 
