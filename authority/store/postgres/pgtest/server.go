@@ -1,0 +1,264 @@
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is one running Postgres.
+type Server struct {
+	Dir  string // holds data/, the socket and the log
+	Port int
+	bin  string
+	cred *syscall.Credential
+	cmd  *exec.Cmd
+	log  *bytes.Buffer
+	env  []string
+}
+
+// ErrMissing is what a machine without Postgres is told.
+var ErrMissing = errors.New("pgtest: no Postgres server binaries found: run `make deps` (installs the package postgresql)")
+
+// BinDir finds the server's binaries: pg_config, then Debian's layout.
+func BinDir() (string, error) {
+	var candidates []string
+	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
+		candidates = append(candidates, strings.TrimSpace(string(out)))
+	}
+	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	sort.Sort(sort.Reverse(sort.StringSlice(debian)))
+	for _, dir := range append(candidates, debian...) {
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", ErrMissing
+}
+
+// Options change how a server runs. The zero value is a primary as for
+// production: fsync on.
+type Options struct {
+	Settings   map[string]string // of postgresql.conf
+	Env        []string          // added to the server's environment, for example LD_PRELOAD
+	Basebackup *Server           // start as a copy of this server, in recovery as its standby
+}
+
+// New makes and starts a server that the caller must Stop.
+func New(ctx context.Context, opts Options) (*Server, error) {
+	bin, err := BinDir()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "forgeyard-pg-")
+	if err != nil {
+		return nil, fmt.Errorf("pgtest: %w", err)
+	}
+	s := &Server{Dir: dir, bin: bin, log: &bytes.Buffer{}, env: opts.Env}
+	if err := s.create(ctx, opts); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("pgtest: %w", err)
+	}
+	if err := s.Start(ctx); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) create(ctx context.Context, opts Options) error {
+	if err := s.dropRoot(); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.Port = ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	args := []string{"initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"}
+	if p := opts.Basebackup; p != nil {
+		args = []string{"pg_basebackup", "-D", s.data(), "-h", p.Dir, "-p", strconv.Itoa(p.Port), "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync"}
+	}
+	if err := s.run(ctx, args...); err != nil {
+		return err
+	}
+	conf := fmt.Sprintf("\nport = %d\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '%s'\nmax_connections = 200\nshared_buffers = 32MB\nlog_min_messages = warning\n", s.Port, s.Dir)
+	for k, v := range opts.Settings {
+		conf += fmt.Sprintf("%s = '%s'\n", k, v)
+	}
+	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(conf)
+	return errors.Join(err, f.Close())
+}
+
+// dropRoot prepares to run as the user postgres when we are root.
+func (s *Server) dropRoot() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return fmt.Errorf("%w: no user postgres to drop root to", ErrMissing)
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	s.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.Dir, uid, gid)
+}
+
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+func (s *Server) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, args[0]), args[1:]...)
+	cmd.Dir = s.Dir
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Setpgid: true}
+	return cmd
+}
+
+func (s *Server) run(ctx context.Context, args ...string) error {
+	if out, err := s.command(ctx, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", args[0], err, out)
+	}
+	return nil
+}
+
+// Start starts the server and waits until it accepts connections.
+func (s *Server) Start(ctx context.Context) error {
+	started := make(chan error, 1)
+	go func() {
+		// The kernel kills the server when this thread ends, which is when the
+		// test process does: the thread is kept for the server alone.
+		runtime.LockOSThread()
+		cmd := s.command(context.Background(), "postgres", "-D", s.data())
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+		cmd.Stdout, cmd.Stderr = io.Discard, s.log
+		s.cmd = cmd
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("pgtest: start: %w", err)
+	}
+	return s.awaitReady(ctx)
+}
+
+// awaitReady polls: a server has no other sign of being ready that works for
+// standbys too. It is the one place of the harness that does.
+func (s *Server) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, s.URL("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pgtest: server does not get ready: %w: %s", err, s.log)
+		case <-tick.C:
+		}
+	}
+}
+
+// URL names a database of the server over loopback TCP.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.Port, database)
+}
+
+// Kill ends every process of the server at once, as kill -9 does.
+func (s *Server) Kill() {
+	syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	s.awaitGone()
+}
+
+// Signal sends a signal to every process of the server's group.
+func (s *Server) Signal(sig syscall.Signal) error { return syscall.Kill(-s.cmd.Process.Pid, sig) }
+
+// awaitGone waits until no process of the group is left.
+func (s *Server) awaitGone() {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for syscall.Kill(-s.cmd.Process.Pid, 0) == nil {
+		<-tick.C
+	}
+}
+
+// Promote makes a standby a primary and waits until it is one.
+func (s *Server) Promote(ctx context.Context) error {
+	return s.run(ctx, "pg_ctl", "promote", "-D", s.data(), "-w")
+}
+
+// Stop ends the server and removes its files.
+func (s *Server) Stop() {
+	if s.cmd != nil && s.cmd.Process != nil {
+		syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+		s.awaitGone()
+	}
+	os.RemoveAll(s.Dir)
+}
+
+// shared is the one server of this test process.
+var shared = sync.OnceValues(func() (*Server, error) { return New(context.Background(), Options{}) })
+
+// Database makes an empty database on the server of this test process and
+// returns its URL. It is dropped with the test.
+func Database(t testing.TB) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Database(t)
+}
+
+// Database makes an empty database that is dropped with the test.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("t%d_%d", os.Getpid(), time.Now().UnixNano())
+	exec := func(sql string) error {
+		ctx := context.Background()
+		conn, err := pgx.Connect(ctx, s.URL("postgres"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx)
+		_, err = conn.Exec(ctx, sql)
+		return err
+	}
+	if err := exec("CREATE DATABASE " + name); err != nil {
+		t.Fatalf("pgtest: create database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
+			t.Logf("pgtest: drop database: %v", err)
+		}
+	})
+	return s.URL(name)
+}
