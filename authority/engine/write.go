@@ -82,7 +82,9 @@ func (e *Engine) again(batch []*call, attempt int, err error) {
 		e.run(batch[half:], attempt)
 		return
 	}
-	e.sleep(attempt)
+	if class(err) != classCut { // after a raise there is nothing to wait for
+		e.sleep(attempt)
+	}
 	e.run(batch, attempt+1)
 }
 
@@ -127,6 +129,8 @@ func transient(err error) bool {
 		errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, ErrCut) || errors.Is(err, errFell) || errors.As(err, &ahead)
 }
 
+const classCut = "history-cut"
+
 // class names an error in metrics.
 func class(err error) string {
 	var ahead *fold.AheadError
@@ -138,7 +142,7 @@ func class(err error) string {
 	case errors.Is(err, store.ErrUnavailable):
 		return "unavailable"
 	case errors.Is(err, ErrCut), errors.Is(err, errFell), errors.As(err, &ahead):
-		return "history-cut"
+		return classCut
 	}
 	return "other"
 }

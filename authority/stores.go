@@ -1,0 +1,57 @@
+package authority
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/forgeyard/concurrency/authority/store"
+	"github.com/forgeyard/concurrency/authority/store/postgres"
+	"github.com/forgeyard/concurrency/authority/store/sqlite"
+	"github.com/forgeyard/concurrency/shared/clock"
+	"github.com/forgeyard/concurrency/shared/epoch"
+)
+
+// openStore opens the configured store. Postgres must have been migrated; the
+// embedded one migrates itself.
+func openStore(ctx context.Context, cfg Config, clk clock.Clock) (store.Store, error) {
+	// A deadline up to a lock delay beyond the longest ttl still counts as
+	// pending, so that a small step back of the clock expires nobody
+	// (package storeclock).
+	maxTTL := cfg.Timing.MaxTTL + cfg.Timing.LockDelay
+	if cfg.Store.Kind == StorePostgres {
+		return postgres.Open(ctx, postgres.Config{
+			URL: cfg.Store.URL, MaxConns: cfg.Store.MaxConns, MaxTTL: maxTTL,
+		})
+	}
+	return sqlite.Open(ctx, sqlite.Config{
+		Path: cfg.Store.Path, MemoryPath: cfg.Store.MemoryPath, Clock: clk, MaxTTL: maxTTL,
+	})
+}
+
+// Migrate brings the schema of the configured store up to this program.
+func Migrate(ctx context.Context, cfg Config) error {
+	if cfg.Store.Kind == StorePostgres {
+		return postgres.Migrate(ctx, cfg.Store.URL)
+	}
+	s, err := openStore(ctx, cfg, clock.System())
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// readReceiptKey reads 64 hexadecimal digits.
+func readReceiptKey(path string) (epoch.ReceiptKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return epoch.ReceiptKey{}, fmt.Errorf("read receipt key: %w", err)
+	}
+	raw, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(raw) != len(epoch.ReceiptKey{}) {
+		return epoch.ReceiptKey{}, fmt.Errorf("read receipt key %s: must be 64 hexadecimal digits", path)
+	}
+	return epoch.ReceiptKey(raw), nil
+}
