@@ -236,8 +236,10 @@ func (s *stream) act(ctx context.Context, c *pb.Command) (lease.Answer, bool, er
 
 // fault says that a request was not decided.
 func fault(err error) *pb.DownFrame_Fault {
+	var input *coordinator.InputError
 	return &pb.DownFrame_Fault{Fault: &pb.Fault{
 		Message:        err.Error(),
+		Malformed:      errors.As(err, &input),
 		OutcomeUnknown: errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled),
 	}}
 }

@@ -372,11 +372,13 @@ func (*DownFrame_Set) isDownFrame_Body() {}
 
 func (*DownFrame_Fault) isDownFrame_Body() {}
 
-// Fault says that a request was not decided: it may be sent again.
+// Fault says that a request was not decided: it may be sent again, unless it
+// is malformed.
 type Fault struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Message        string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	OutcomeUnknown bool                   `protobuf:"varint,2,opt,name=outcome_unknown,json=outcomeUnknown,proto3" json:"outcome_unknown,omitempty"`
+	Malformed      bool                   `protobuf:"varint,3,opt,name=malformed,proto3" json:"malformed,omitempty"` // sending the same again will not help
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -421,6 +423,13 @@ func (x *Fault) GetMessage() string {
 func (x *Fault) GetOutcomeUnknown() bool {
 	if x != nil {
 		return x.OutcomeUnknown
+	}
+	return false
+}
+
+func (x *Fault) GetMalformed() bool {
+	if x != nil {
+		return x.Malformed
 	}
 	return false
 }
@@ -1464,10 +1473,11 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\x06answer\x18\x04 \x01(\v2 .forgeyard.concurrency.v1.AnswerH\x00R\x06answer\x126\n" +
 	"\x03set\x18\x05 \x01(\v2\".forgeyard.concurrency.v1.LeaseSetH\x00R\x03set\x127\n" +
 	"\x05fault\x18\x06 \x01(\v2\x1f.forgeyard.concurrency.v1.FaultH\x00R\x05faultB\x06\n" +
-	"\x04body\"J\n" +
+	"\x04body\"h\n" +
 	"\x05Fault\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12'\n" +
-	"\x0foutcome_unknown\x18\x02 \x01(\bR\x0eoutcomeUnknown\"\xb0\x03\n" +
+	"\x0foutcome_unknown\x18\x02 \x01(\bR\x0eoutcomeUnknown\x12\x1c\n" +
+	"\tmalformed\x18\x03 \x01(\bR\tmalformed\"\xb0\x03\n" +
 	"\bRegister\x12!\n" +
 	"\fprotocol_min\x18\x01 \x01(\rR\vprotocolMin\x12!\n" +
 	"\fprotocol_max\x18\x02 \x01(\rR\vprotocolMax\x12\x14\n" +
