@@ -116,7 +116,7 @@ func (a *Authority) assemble(ctx context.Context, s store.Store) (parts, error) 
 	t := a.cfg.Timing
 	e := engine.New(s, engine.Options{
 		Clock: a.clock, Sealer: sealer, MaxTTL: t.MaxTTL, LockDelay: t.LockDelay, Interval: t.Interval,
-		Incarnation: incarnation, Live: t.MaxTTL, Log: a.log.Named("engine"), Metrics: a.registry,
+		Incarnation: incarnation, Live: 10 * t.Sweep, Log: a.log.Named("engine"), Metrics: a.registry,
 		Committed: func(cmds []fold.Command, out fold.Outcome) { c.Committed(cmds, out) },
 	})
 	nodes := roster.New(inspectTimeout, a.registry)

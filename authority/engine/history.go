@@ -22,7 +22,8 @@ import (
 type history struct {
 	mu         sync.Mutex
 	identity   store.Identity
-	generation epoch.Generation
+	generation epoch.Generation // the highest seen
+	confirmed  epoch.Generation // in force when this process's row was last there
 	watch      storeclock.Watch
 }
 
@@ -127,7 +128,10 @@ func (e *Engine) recoverFrom(err error) error {
 func (e *Engine) raise(ctx context.Context, why error, used, witness epoch.Generation) error {
 	e.raising.Lock()
 	defer e.raising.Unlock()
-	if e.History().Generation > used {
+	e.history.mu.Lock()
+	done := e.history.confirmed > used
+	e.history.mu.Unlock()
+	if done {
 		return nil
 	}
 	e.opts.Log.Error("history of the store may have been cut: raising the generation", zap.Error(why))
@@ -152,7 +156,7 @@ func (e *Engine) adopt(st store.Standing, asked boottime.Instant, cause storeclo
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := e.opts.Clock.Boot()
-	h.identity, h.generation = st.Identity, max(h.generation, st.Generation)
+	h.identity, h.generation, h.confirmed = st.Identity, max(h.generation, st.Generation), st.Generation
 	var seen storeclock.Cause
 	h.watch, seen = h.watch.Observe(storeclock.Reading{Store: st.Now, Asked: asked, Answered: at})
 	h.watch = h.watch.Committed(at)
@@ -169,22 +173,31 @@ func (e *Engine) adopt(st store.Standing, asked boottime.Instant, cause storeclo
 func (e *Engine) Renew(ctx context.Context) error {
 	h := &e.history
 	h.mu.Lock()
-	witness, known := h.generation, h.identity
+	known, seen, confirmed := h.identity, h.generation, h.confirmed
 	h.mu.Unlock()
 	asked := e.opts.Clock.Boot()
-	st, err := e.store.Renew(ctx, store.Incarnation{ID: e.opts.Incarnation, Witness: witness, Live: e.opts.Live})
+	st, err := e.store.Renew(ctx, store.Incarnation{ID: e.opts.Incarnation, Live: e.opts.Live})
 	if err != nil {
 		return fmt.Errorf("renew incarnation: %w", err)
 	}
-	if st.Missing || st.Identity != known || st.Generation < witness {
-		return e.raise(ctx, &cutError{used: witness, detail: fmt.Sprintf(
-			"incarnation row missing %t, identity %+v, enlisted with %+v, generation %d after %d",
-			st.Missing, st.Identity, known, st.Generation, witness)}, witness, 0)
+	cut := func(used epoch.Generation, detail string) error {
+		return e.raise(ctx, &cutError{used: used, detail: detail}, used, 0)
+	}
+	switch {
+	case st.Generation < seen:
+		return cut(seen, fmt.Sprintf("generation fell from %d to %d", seen, st.Generation))
+	case st.Identity != known:
+		return cut(confirmed, fmt.Sprintf("identity %+v, enlisted with %+v", st.Identity, known))
+	case st.Missing: // put back from before this process, or raised by another replica
+		return cut(confirmed, "incarnation row missing")
 	}
 	_, err = e.observe(st.Identity, st.Generation, storeclock.Reading{Store: st.Now, Asked: asked, Answered: e.opts.Clock.Boot()})
 	if err != nil {
 		return e.recoverFrom(err)
 	}
+	h.mu.Lock()
+	h.confirmed = max(h.confirmed, st.Generation)
+	h.mu.Unlock()
 	e.committed()
 	return nil
 }

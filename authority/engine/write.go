@@ -54,6 +54,7 @@ func (e *Engine) run(batch []*call, attempt int) {
 	for i, c := range batch {
 		commands[i] = c.command
 	}
+	began := e.opts.Clock.Boot()
 	outcome, err := e.transact(commands)
 	if err == nil {
 		e.opts.Committed(commands, outcome)
@@ -63,29 +64,34 @@ func (e *Engine) run(batch []*call, attempt int) {
 		return
 	}
 	e.metrics.retries.WithLabelValues(class(err)).Inc()
-	if !transient(err) || attempt >= e.opts.Attempts || e.stopping.Load() || e.recoverFrom(err) != nil {
-		e.opts.Log.Error("transaction given up", zap.Int("commands", len(batch)), zap.Int("attempts", attempt), zap.Error(err))
-		for _, c := range batch {
-			c.answer <- callAnswer{err: err}
-		}
-		return
-	}
-	e.again(batch, attempt, err)
-}
-
-// again repeats a batch that failed. A conflict is one command's, or few: the
-// halves are tried apart, so that the others get through at once.
-func (e *Engine) again(batch []*call, attempt int, err error) {
-	if errors.Is(err, store.ErrConflict) && len(batch) > 1 {
+	prompt := e.opts.Clock.Boot().Sub(began) < promptFailure
+	switch {
+	case e.stopping.Load() || !transient(err) || e.recoverFrom(err) != nil:
+		e.giveUp(batch, attempt, err)
+	case len(batch) > 1 && (errors.Is(err, store.ErrConflict) || (attempt >= e.opts.Attempts && prompt)):
+		// A conflict, or something that the database will not take, is one
+		// command's or few: the others get through without it.
 		half := len(batch) / 2
 		e.run(batch[:half], attempt)
 		e.run(batch[half:], attempt)
-		return
+	case attempt >= e.opts.Attempts:
+		e.giveUp(batch, attempt, err)
+	default:
+		if class(err) != classCut { // after a raise there is nothing to wait for
+			e.sleep(attempt)
+		}
+		e.run(batch, attempt+1)
 	}
-	if class(err) != classCut { // after a raise there is nothing to wait for
-		e.sleep(attempt)
+}
+
+// promptFailure is how fast a database that is there says no.
+const promptFailure = 100 * time.Millisecond
+
+func (e *Engine) giveUp(batch []*call, attempt int, err error) {
+	e.opts.Log.Error("transaction given up", zap.Int("commands", len(batch)), zap.Int("attempts", attempt), zap.Error(err))
+	for _, c := range batch {
+		c.answer <- callAnswer{err: err}
 	}
-	e.run(batch, attempt+1)
 }
 
 // sleep waits Backoff * 2^(attempt-1), at most a second, with half of it left
