@@ -21,7 +21,9 @@ func (c Config) Validate() error {
 	c.TLS.validate(&p)
 	needFile(&p, "receipt_key_file", c.ReceiptKeyFile)
 	c.Timing.validate(&p)
-	p.Add("policy", c.Policy.Validate())
+	for _, problem := range c.Policy.Problems() {
+		p.Addf("policy."+problem.Path, "%s", problem.Text)
+	}
 	c.validatePolicyBounds(&p)
 	for i, t := range c.People.Tokens {
 		if field, problem := t.Check(); problem != "" {

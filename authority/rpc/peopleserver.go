@@ -41,6 +41,11 @@ func NewPeopleServer(cert tls.Certificate, people *access.People, c *coordinator
 	if err := pb.RegisterConcurrencyServiceHandlerServer(context.Background(), json, service); err != nil {
 		return nil, err
 	}
+	// What a client did wrong in its handshake is his to know.
+	errorLog, err := zap.NewStdLogAt(log.Named("people"), zap.DebugLevel)
+	if err != nil {
+		return nil, err
+	}
 	return &PeopleServer{http: &http.Server{
 		Handler:        authenticated(people, split(calls, json)),
 		TLSConfig:      &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
@@ -48,7 +53,7 @@ func NewPeopleServer(cert tls.Certificate, people *access.People, c *coordinator
 		// A stuck client holds a connection, never a command.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          zap.NewStdLog(log.Named("people").WithOptions(zap.IncreaseLevel(zap.WarnLevel))),
+		ErrorLog:          errorLog,
 	}}, nil
 }
 

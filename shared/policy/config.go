@@ -96,38 +96,54 @@ func (r Rule) over(p lease.Policy) lease.Policy {
 	return p
 }
 
-// Validate joins everything that is wrong, each with its path.
+// Problem is one thing that is wrong, with its path below the section.
+type Problem struct {
+	Path string
+	Text string
+}
+
+// Problems lists everything that is wrong.
+func (c Config) Problems() []Problem {
+	var out []Problem
+	for i, r := range c.Rules {
+		for _, p := range r.problems() {
+			out = append(out, Problem{Path: fmt.Sprintf("rules[%d].%s", i, p.Path), Text: p.Text})
+		}
+	}
+	return out
+}
+
+// Validate joins the problems.
 func (c Config) Validate() error {
 	var errs []error
-	for i, r := range c.Rules {
-		for _, err := range r.problems() {
-			errs = append(errs, fmt.Errorf("rules[%d].%w", i, err))
-		}
+	for _, p := range c.Problems() {
+		errs = append(errs, fmt.Errorf("policy.%s: %s", p.Path, p.Text))
 	}
 	return errors.Join(errs...)
 }
 
-func (r Rule) problems() []error {
-	var errs []error
-	demand := func(ok bool, format string, args ...any) {
+func (r Rule) problems() []Problem {
+	var out []Problem
+	demand := func(ok bool, path, format string, args ...any) {
 		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
+			out = append(out, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 		}
 	}
-	demand(r.Match != "", "match: \"\": must be a pattern such as acme/environment:prod-*")
+	demand(r.Match != "", "match", "\"\": must be a pattern such as acme/environment:prod-*")
 	demand(r.Requirement == "" || r.Requirement == lease.Exclusive,
-		"requirement: %q: this authority decides exclusive scopes", r.Requirement)
-	demand(r.MinTTL == 0 || r.MinTTL >= lease.TTLFloor, "min_ttl: %s: must be at least %s", r.MinTTL, lease.TTLFloor)
-	demand(r.MaxTTL == 0 || r.MaxTTL >= max(r.MinTTL, lease.TTLFloor), "max_ttl: %s: must be at least %s", r.MaxTTL, max(r.MinTTL, lease.TTLFloor))
-	demand(r.LockDelay >= 0, "lock_delay: %s: must not be negative", r.LockDelay)
-	demand(r.ClaimTimeout >= 0, "claim_timeout: %s: must not be negative", r.ClaimTimeout)
-	demand(r.MaxHold >= 0, "max_hold: %s: must not be negative", r.MaxHold)
+		"requirement", "%q: this authority decides exclusive scopes", r.Requirement)
+	demand(r.MinTTL == 0 || r.MinTTL >= lease.TTLFloor, "min_ttl", "%s: must be at least %s", r.MinTTL, lease.TTLFloor)
+	least := max(r.MinTTL, lease.TTLFloor)
+	demand(r.MaxTTL == 0 || r.MaxTTL >= least, "max_ttl", "%s: must be at least %s", r.MaxTTL, least)
+	demand(r.LockDelay >= 0, "lock_delay", "%s: must not be negative", r.LockDelay)
+	demand(r.ClaimTimeout >= 0, "claim_timeout", "%s: must not be negative", r.ClaimTimeout)
+	demand(r.MaxHold >= 0, "max_hold", "%s: must not be negative", r.MaxHold)
 	switch r.OnUncleanEnd {
 	case "", lease.ReconcileAfter, lease.FreeAfter, lease.CleanAfter:
 	default:
-		demand(false, "on_unclean_end: %q: must be reconcile, free or clean", r.OnUncleanEnd)
+		demand(false, "on_unclean_end", "%q: must be reconcile, free or clean", r.OnUncleanEnd)
 	}
-	return errs
+	return out
 }
 
 // Entry is one policy with the path it comes from.

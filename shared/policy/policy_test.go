@@ -59,7 +59,7 @@ func TestValidateNamesPathAndValue(t *testing.T) {
 		{MinTTL: time.Second, OnUncleanEnd: "maybe", Requirement: lease.Capacity, MaxHold: -1},
 	}}.Validate()
 	for _, want := range []string{
-		"rules[1].match", "rules[1].min_ttl: 1s: must be at least 2s", `rules[1].on_unclean_end: "maybe"`,
+		"policy.rules[1].match", "rules[1].min_ttl: 1s: must be at least 2s", `rules[1].on_unclean_end: "maybe"`,
 		`rules[1].requirement: "capacity"`, "rules[1].max_hold",
 	} {
 		require.ErrorContains(t, err, want)
