@@ -10,6 +10,7 @@ import (
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/epoch"
 	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/wire"
 )
 
 // People serves ConcurrencyService; the caller is in the context.
@@ -54,7 +55,7 @@ func (s *People) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.L
 	out := &pb.ListLeasesResponse{}
 	now := s.Coordinator.StoreNow()
 	for _, row := range rows {
-		out.Leases = append(out.Leases, &pb.LeaseRow{Lease: toLease(row.Lease, now), Alive: row.Alive, ExpiresIn: durationpb.New(row.ExpiresIn)})
+		out.Leases = append(out.Leases, &pb.LeaseRow{Lease: wire.ToLease(row.Lease, now), Alive: row.Alive, ExpiresIn: durationpb.New(row.ExpiresIn)})
 	}
 	return out, nil
 }
@@ -73,8 +74,8 @@ func (s *People) ListNodes(ctx context.Context, _ *pb.ListNodesRequest) (*pb.Lis
 	for _, n := range rows {
 		out.Nodes = append(out.Nodes, &pb.Node{
 			Name: n.Session.Node, Tenants: n.Tenants, Session: n.Session.ID, Connected: n.Connected, Alive: n.Alive,
-			ExpiresIn: durationpb.New(n.ExpiresIn), Leases: int32(n.Leases), Version: toVersion(n.Version),
-			Applied: toVersion(n.Session.Applied), RegisteredAt: toTime(n.Session.Registered), Ttl: durationpb.New(n.Session.TTL),
+			ExpiresIn: durationpb.New(n.ExpiresIn), Leases: int32(n.Leases), Version: wire.ToVersion(n.Version),
+			Applied: wire.ToVersion(n.Session.Applied), RegisteredAt: wire.ToTime(n.Session.Registered), Ttl: durationpb.New(n.Session.TTL),
 		})
 	}
 	return out, nil
@@ -94,7 +95,7 @@ func (s *People) ListEffects(ctx context.Context, r *pb.ListEffectsRequest) (*pb
 	}
 	out := &pb.ListEffectsResponse{UnreachableNodes: unreachable}
 	for _, row := range rows {
-		out.Effects = append(out.Effects, toEffect(row.Effect, row.Node))
+		out.Effects = append(out.Effects, wire.ToEffect(row.Effect, row.Node))
 	}
 	return out, nil
 }
@@ -111,7 +112,7 @@ func (s *People) ExplainScope(ctx context.Context, r *pb.ExplainScopeRequest) (*
 	}
 	out := &pb.ExplainScopeResponse{
 		Scope: x.Scope.String(), State: x.State, Epoch: uint64(x.Epoch), Reason: x.Reason,
-		Holder: toSummary(x.Holder), Advice: x.Advice, Policy: toPolicy(x.Policy, x.PolicyFrom),
+		Holder: wire.ToSummary(x.Holder), Advice: x.Advice, Policy: toPolicy(x.Policy, x.PolicyFrom),
 	}
 	if x.Drain != nil {
 		out.DrainReason = string(x.Drain.Reason)
@@ -119,12 +120,12 @@ func (s *People) ExplainScope(ctx context.Context, r *pb.ExplainScopeRequest) (*
 	for _, h := range x.Holds {
 		out.Holds = append(out.Holds, &pb.Hold{
 			Lease: h.Lease, Scope: h.Scope, Epoch: uint64(h.Epoch), State: h.State, Reason: h.Reason,
-			InFlight: int32(h.InFlight), UnknownEffects: int32(h.Unknown), Holder: toHolder(h.Holder),
+			InFlight: int32(h.InFlight), UnknownEffects: int32(h.Unknown), Holder: wire.ToHolder(h.Holder),
 		})
 	}
 	now := s.Coordinator.StoreNow()
 	for _, l := range x.Recent {
-		out.Recent = append(out.Recent, toLease(l, now))
+		out.Recent = append(out.Recent, wire.ToLease(l, now))
 	}
 	for _, a := range x.Audit {
 		out.Audit = append(out.Audit, toAudit(a))
@@ -146,7 +147,7 @@ func (s *People) ForceRelease(ctx context.Context, r *pb.ForceReleaseRequest) (*
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	answer := toAnswer(a, replayed, s.Coordinator.StoreNow())
+	answer := wire.ToAnswer(a, replayed, s.Coordinator.StoreNow())
 	if a.Code == lease.Rejected {
 		return nil, refused(r.GetScope(), a, answer)
 	}

@@ -9,10 +9,9 @@ import (
 
 	"github.com/forgeyard/concurrency/authority/roster"
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
-	"github.com/forgeyard/concurrency/shared/effect"
 	"github.com/forgeyard/concurrency/shared/epoch"
 	"github.com/forgeyard/concurrency/shared/lease"
-	"github.com/forgeyard/concurrency/shared/scope"
+	"github.com/forgeyard/concurrency/shared/wire"
 )
 
 // Dialer opens streams to the other end of a tunnel.
@@ -63,7 +62,7 @@ func (r *remote) Nudge(ctx context.Context, session string, v lease.SetVersion) 
 	if err != nil {
 		return err
 	}
-	_, err = c.Nudge(ctx, &pb.NudgeRequest{Session: session, Version: toVersion(v)})
+	_, err = c.Nudge(ctx, &pb.NudgeRequest{Session: session, Version: wire.ToVersion(v)})
 	return err
 }
 
@@ -86,29 +85,9 @@ func (r *remote) Inspect(ctx context.Context, q roster.Question) (roster.Report,
 		})
 	}
 	for _, e := range got.GetEffects() {
-		if parsed, err := fromEffect(e); err == nil {
+		if parsed, err := wire.FromEffect(e); err == nil {
 			out.Effects = append(out.Effects, parsed)
 		}
-	}
-	return out, nil
-}
-
-func fromEffect(e *pb.Effect) (effect.Effect, error) {
-	s, err := scope.Parse(e.GetScope())
-	if err != nil {
-		return effect.Effect{}, err
-	}
-	out := effect.Effect{
-		ID: e.GetId(), Lease: e.GetLease(), Scope: s, Epoch: epoch.Epoch(e.GetEpoch()), Provider: e.GetProvider(),
-		Operation: e.GetOperation(), Safety: effect.Safety(e.GetRetrySafety()), Key: e.GetIdempotencyKey(),
-		State: effect.State(e.GetState()), Reason: e.GetReason(), Status: int(e.GetStatus()),
-	}
-	copy(out.Digest[:], e.GetRequestDigest())
-	if t := e.GetStartedAt(); t != nil {
-		out.StartedAt = t.AsTime()
-	}
-	if t := e.GetSettledAt(); t != nil {
-		out.SettledAt = t.AsTime()
 	}
 	return out, nil
 }

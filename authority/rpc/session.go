@@ -17,6 +17,7 @@ import (
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/epoch"
 	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/wire"
 )
 
 // Protocol versions that this build speaks.
@@ -96,7 +97,7 @@ func (s *stream) register(ctx context.Context, f *pb.UpFrame) error {
 		return nil
 	}
 	answer := &pb.Registered{
-		Code: string(a.Code), Reason: string(a.Reason), Detail: a.Detail, Protocol: protocol, Version: toVersion(a.Version),
+		Code: string(a.Code), Reason: string(a.Reason), Detail: a.Detail, Protocol: protocol, Version: wire.ToVersion(a.Version),
 		AuthorityId: s.service.AuthorityID, RetryAfter: durationpb.New(a.RetryAfter), LockDelay: durationpb.New(s.service.LockDelay),
 	}
 	if (a.Code == lease.Registered || a.Code == lease.Resumed) && a.Session != nil {
@@ -149,7 +150,7 @@ func (s *stream) heartbeat(ctx context.Context, h *pb.Heartbeat) *pb.DownFrame {
 		return &pb.DownFrame{Body: fault(err)}
 	}
 	a, ahead, err := s.service.Coordinator.Heartbeat(ctx, s.caller(), lease.Beat{
-		Session: h.GetSession(), Nonce: h.GetNonce(), Applied: fromVersion(h.GetApplied()),
+		Session: h.GetSession(), Nonce: h.GetNonce(), Applied: wire.FromVersion(h.GetApplied()),
 	})
 	if err != nil {
 		return &pb.DownFrame{Body: fault(err)}
@@ -160,12 +161,8 @@ func (s *stream) heartbeat(ctx context.Context, h *pb.Heartbeat) *pb.DownFrame {
 	}
 	return &pb.DownFrame{Body: &pb.DownFrame_Heartbeat{Heartbeat: &pb.HeartbeatAnswer{
 		Code: string(a.Code), Reason: string(a.Reason), Detail: a.Detail,
-		Version: toVersion(a.Version), Remaining: durationpb.New(a.Remaining),
+		Version: wire.ToVersion(a.Version), Remaining: durationpb.New(a.Remaining),
 	}}}
-}
-
-func fromVersion(v *pb.SetVersion) lease.SetVersion {
-	return lease.SetVersion{Generation: epoch.Generation(v.GetGeneration()), Version: v.GetVersion()}
 }
 
 func (s *stream) fetchSet(ctx context.Context, f *pb.FetchSet) *pb.DownFrame {
@@ -182,15 +179,15 @@ func (s *stream) fetchSet(ctx context.Context, f *pb.FetchSet) *pb.DownFrame {
 		}}}
 	}
 	out := &pb.LeaseSet{
-		Session: set.Session.ID, Version: toVersion(set.Version), Remaining: durationpb.New(set.Remaining), Code: string(lease.Done),
+		Session: set.Session.ID, Version: wire.ToVersion(set.Version), Remaining: durationpb.New(set.Remaining), Code: string(lease.Done),
 	}
 	for _, l := range set.Leases {
-		out.Leases = append(out.Leases, toLease(l, set.Now))
+		out.Leases = append(out.Leases, wire.ToLease(l, set.Now))
 	}
 	for _, e := range set.Ended {
-		ended := &pb.Ended{Lease: toLease(e.Lease, time.Time{})}
+		ended := &pb.Ended{Lease: wire.ToLease(e.Lease, time.Time{})}
 		if n := e.Successor; n != nil && n.Node != "" {
-			ended.Successor = toSummary(&lease.Summary{
+			ended.Successor = wire.ToSummary(&lease.Summary{
 				Scope: n.Scope, Lease: n.ID, Holder: n.Holder, Node: n.Node, Epoch: n.Epoch, State: n.State, Since: n.AcquiredAt,
 			})
 		}
@@ -207,7 +204,7 @@ func (s *stream) command(ctx context.Context, c *pb.Command) *pb.DownFrame {
 	if err != nil {
 		return &pb.DownFrame{Body: fault(err)}
 	}
-	return &pb.DownFrame{Body: &pb.DownFrame_Answer{Answer: toAnswer(a, replayed, s.service.Coordinator.StoreNow())}}
+	return &pb.DownFrame{Body: &pb.DownFrame_Answer{Answer: wire.ToAnswer(a, replayed, s.service.Coordinator.StoreNow())}}
 }
 
 func (s *stream) act(ctx context.Context, c *pb.Command) (lease.Answer, bool, error) {
