@@ -1,0 +1,156 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forgeyard/concurrency/shared/boottime"
+	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/scope"
+	"github.com/forgeyard/concurrency/sidecar/cache"
+	"github.com/forgeyard/concurrency/sidecar/ownership"
+)
+
+// Binding is what a hold is bound to.
+type Binding = cache.Binding
+
+// Request asks for a hold.
+type Request struct {
+	Scope     scope.Scope
+	Holder    lease.Holder
+	Wait      time.Duration // 0: answer at once when busy
+	CommandID string        // ULID; a repeat attaches to the same hold
+	UID       uint32        // of the caller
+	Binding   Binding
+}
+
+// RefusedError says that a request ended without ownership.
+type RefusedError struct {
+	Reason ownership.Reason // Refused, WaitTimeout, Expired or AuthorityUnreachable
+	Answer lease.Answer     // the authority's last, when there is one
+	Detail string
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return "keeper: " + string(e.Reason) + ": " + e.Detail }
+
+// Errors that callers tell apart.
+var (
+	ErrNoHold      = errors.New("keeper: no such hold")
+	ErrUnreachable = errors.New("keeper: authority unreachable")
+	ErrStopped     = errors.New("keeper: stopped")
+)
+
+// Status is what the keeper knows of its session.
+type Status struct {
+	Session      string
+	State        string // registering, confirmed, unconfirmed
+	Detail       string
+	ConfirmedAgo time.Duration // negative: never
+	Version      lease.SetVersion
+}
+
+// Set is the answer to a fetch of the session's leases.
+type Set struct {
+	Refused   lease.Reason
+	Version   lease.SetVersion
+	Remaining time.Duration
+	Leases    []SetLease
+	Ended     []Ended
+}
+
+// SetLease is one lease with the remainder of its own limit; negative: none.
+type SetLease struct {
+	lease.Lease
+	OwnRemaining time.Duration
+}
+
+// Ended is a tombstone with who holds the scope now.
+type Ended struct {
+	Lease     lease.Lease
+	Successor *lease.Summary
+}
+
+// Command is one mutating request to the authority.
+type Command struct {
+	ID      string
+	Session string
+	Nonce   string
+	Acquire *AcquireCommand
+	Claim   *LeaseRef
+	Release *ReleaseCommand
+}
+
+// AcquireCommand asks for a scope.
+type AcquireCommand struct {
+	Scope  scope.Scope
+	Holder lease.Holder
+	Lease  string
+}
+
+// LeaseRef names one lease.
+type LeaseRef struct {
+	Scope scope.Scope
+	Lease string
+	Epoch uint64
+}
+
+// ReleaseCommand is a release with its quiescence receipt.
+type ReleaseCommand struct {
+	LeaseRef
+	Why     lease.EndReason
+	Unknown int
+}
+
+// Link is the uplink. Every call is one attempt that ends with its context;
+// errors mean that nothing is known.
+type Link interface {
+	Heartbeat(ctx context.Context, b lease.Beat) (lease.Answer, error)
+	FetchSet(ctx context.Context, session, nonce string, known []string) (Set, error)
+	// Do sends a command again with the same id on every new stream until it is
+	// answered. A *MalformedError is final.
+	Do(ctx context.Context, c Command) (lease.Answer, error)
+}
+
+// MalformedError says that the authority could not make sense of a request.
+type MalformedError struct{ Detail string }
+
+// Error implements error.
+func (e *MalformedError) Error() string { return "authority: " + e.Detail }
+
+// Gate is what the keeper closes.
+type Gate interface {
+	Publish(*ownership.View)
+	Cut(ownership.Key)
+	Idle(ownership.Key) <-chan struct{}
+	Forget(ownership.Key)
+}
+
+// Effects is the journal as the keeper needs it.
+type Effects interface {
+	// WaitSettled returns when no effect of the lease is open, or with ctx.
+	WaitSettled(ctx context.Context, lease string) error
+	// Counts returns the open and the unknown effects of the lease.
+	Counts(lease string) (open, unknown int)
+}
+
+// Registration is what the uplink sends on a new stream.
+type Registration struct {
+	Nonce       string
+	BootID      string
+	LockFile    lease.LockFile
+	TTL         time.Duration
+	Resume      string
+	ResumeNonce string
+	Receipts    []cache.Receipt
+}
+
+// Registered is the authority's answer to it.
+type Registered struct {
+	Session     string
+	Resumed     bool
+	AuthorityID string
+	LockDelay   time.Duration
+	SentAt      boottime.Instant
+}

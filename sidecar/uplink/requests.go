@@ -1,0 +1,173 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
+	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/wire"
+	"github.com/forgeyard/concurrency/sidecar/keeper"
+)
+
+// The versions of the protocol that this sidecar speaks.
+const (
+	protocolMin = 1
+	protocolMax = 1
+)
+
+// register opens or resumes the session on a fresh stream.
+func (u *Uplink) register(ctx context.Context, c *conn) error {
+	r, err := u.cfg.Registrar.Registration()
+	if err != nil {
+		return err
+	}
+	msg := &pb.Register{
+		ProtocolMin: protocolMin, ProtocolMax: protocolMax, Nonce: r.Nonce, BootId: r.BootID,
+		LockDevice: r.LockFile.Device, LockInode: r.LockFile.Inode, Ttl: durationpb.New(r.TTL),
+		ResumeSession: r.Resume, ResumeNonce: r.ResumeNonce, Software: u.cfg.Software,
+	}
+	for _, have := range r.Receipts {
+		msg.Receipts = append(msg.Receipts, &pb.Receipt{Scope: have.Scope, Epoch: uint64(have.Epoch), Seal: have.Seal})
+	}
+	sentAt := u.cfg.Clock.Boot()
+	down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Register{Register: msg}})
+	if err != nil {
+		return errors.Join(fmt.Errorf("register: %w", err), c.cause())
+	}
+	if f := down.GetFault(); f != nil {
+		return fmt.Errorf("register: %w", faultError(f))
+	}
+	a := down.GetRegistered()
+	code := lease.Code(a.GetCode())
+	if code != lease.Registered && code != lease.Resumed {
+		return &waitError{lease.Answer{
+			Code: code, Reason: lease.Reason(a.GetReason()), Detail: a.GetDetail(), RetryAfter: a.GetRetryAfter().AsDuration(),
+		}}
+	}
+	return u.cfg.Registrar.Registered(ctx, keeper.Registered{
+		Session: a.GetSession(), Resumed: code == lease.Resumed, AuthorityID: a.GetAuthorityId(),
+		LockDelay: a.GetLockDelay().AsDuration(), SentAt: sentAt,
+	})
+}
+
+// Heartbeat implements keeper.Link.
+func (u *Uplink) Heartbeat(ctx context.Context, b lease.Beat) (lease.Answer, error) {
+	c, err := u.connection(ctx, false)
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Heartbeat{Heartbeat: &pb.Heartbeat{
+		Session: b.Session, Nonce: b.Nonce, Applied: wire.ToVersion(b.Applied),
+	}}})
+	if err != nil {
+		return lease.Answer{}, fmt.Errorf("send heartbeat: %w", err)
+	}
+	if f := down.GetFault(); f != nil {
+		return lease.Answer{}, fmt.Errorf("send heartbeat: %w", faultError(f))
+	}
+	h := down.GetHeartbeat()
+	return lease.Answer{
+		Code: lease.Code(h.GetCode()), Reason: lease.Reason(h.GetReason()), Detail: h.GetDetail(),
+		Version: wire.FromVersion(h.GetVersion()), Remaining: h.GetRemaining().AsDuration(),
+	}, nil
+}
+
+// FetchSet implements keeper.Link.
+func (u *Uplink) FetchSet(ctx context.Context, session, nonce string, known []string) (keeper.Set, error) {
+	c, err := u.connection(ctx, false)
+	if err != nil {
+		return keeper.Set{}, err
+	}
+	down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_FetchSet{FetchSet: &pb.FetchSet{Session: session, Nonce: nonce, Known: known}}})
+	if err != nil {
+		return keeper.Set{}, fmt.Errorf("fetch set: %w", err)
+	}
+	if f := down.GetFault(); f != nil {
+		return keeper.Set{}, fmt.Errorf("fetch set: %w", faultError(f))
+	}
+	return fromSet(down.GetSet())
+}
+
+func fromSet(m *pb.LeaseSet) (keeper.Set, error) {
+	set := keeper.Set{Version: wire.FromVersion(m.GetVersion()), Remaining: m.GetRemaining().AsDuration()}
+	if lease.Code(m.GetCode()) == lease.Rejected {
+		set.Refused = lease.Reason(m.GetReason())
+		return set, nil
+	}
+	for _, l := range m.GetLeases() {
+		parsed, err := wire.FromLease(l)
+		if err != nil {
+			return set, fmt.Errorf("fetch set: %w", err)
+		}
+		own := time.Duration(-1)
+		if l.GetMaxRemaining() != nil {
+			own = l.GetMaxRemaining().AsDuration()
+		}
+		set.Leases = append(set.Leases, keeper.SetLease{Lease: parsed, OwnRemaining: own})
+	}
+	for _, e := range m.GetEnded() {
+		parsed, err := wire.FromLease(e.GetLease())
+		if err != nil {
+			return set, fmt.Errorf("fetch set: %w", err)
+		}
+		successor, err := wire.FromSummary(e.GetSuccessor())
+		if err != nil {
+			return set, fmt.Errorf("fetch set: %w", err)
+		}
+		set.Ended = append(set.Ended, keeper.Ended{Lease: parsed, Successor: successor})
+	}
+	return set, nil
+}
+
+// Do implements keeper.Link: it sends the command on every new stream, and
+// after every fault, until it is decided.
+func (u *Uplink) Do(ctx context.Context, cmd keeper.Command) (lease.Answer, error) {
+	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(longPause), backoff.WithMaxElapsedTime(0))
+	for {
+		c, err := u.connection(ctx, true)
+		if err != nil {
+			return lease.Answer{}, err
+		}
+		down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Command{Command: toCommand(cmd)}})
+		if err == nil && down.GetFault() == nil {
+			return wire.FromAnswer(down.GetAnswer())
+		}
+		if err == nil {
+			err = faultError(down.GetFault())
+		}
+		var malformed *keeper.MalformedError
+		if errors.As(err, &malformed) || ctx.Err() != nil {
+			return lease.Answer{}, err
+		}
+		u.pause(ctx, pause.NextBackOff())
+	}
+}
+
+func toCommand(c keeper.Command) *pb.Command {
+	out := &pb.Command{CommandId: c.ID, Session: c.Session, Nonce: c.Nonce}
+	switch {
+	case c.Acquire != nil:
+		out.Action = &pb.Command_Acquire{Acquire: &pb.Acquire{
+			Scope: c.Acquire.Scope.String(), Holder: wire.ToHolder(c.Acquire.Holder), Purpose: string(lease.Work), LeaseId: c.Acquire.Lease,
+		}}
+	case c.Claim != nil:
+		out.Action = &pb.Command_Claim{Claim: toRef(*c.Claim)}
+	case c.Release != nil:
+		out.Action = &pb.Command_Release{Release: &pb.Release{
+			Lease: toRef(c.Release.LeaseRef), Why: string(c.Release.Why), UnknownEffects: int32(c.Release.Unknown),
+		}}
+	default:
+		out.Action = &pb.Command_Close{Close: &pb.CloseSession{}}
+	}
+	return out
+}
+
+func toRef(r keeper.LeaseRef) *pb.LeaseRef {
+	return &pb.LeaseRef{Scope: r.Scope.String(), Lease: r.Lease, Epoch: r.Epoch}
+}

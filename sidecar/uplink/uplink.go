@@ -1,0 +1,190 @@
+package uplink
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"go.uber.org/zap"
+
+	"github.com/forgeyard/concurrency/shared/clock"
+	"github.com/forgeyard/concurrency/shared/identity"
+	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/tunnel"
+	"github.com/forgeyard/concurrency/sidecar/keeper"
+)
+
+// Registrar gives the registration of a new stream and hears of its answer.
+type Registrar interface {
+	Registration() (keeper.Registration, error)
+	// Registered is called before any other request goes out on the stream.
+	Registered(context.Context, keeper.Registered) error
+	// Waiting is told why the authority lets this node wait.
+	Waiting(lease.Answer)
+	Disconnected()
+	Nudged(lease.SetVersion)
+}
+
+// Inspector answers the authority's questions about this node.
+type Inspector interface {
+	Inspect(effects bool, limit int) Report
+}
+
+// Config is what an Uplink needs.
+type Config struct {
+	Addresses   []string // host:port of the authority's node listener, at least one
+	Certificate tls.Certificate
+	Roots       *x509.CertPool
+	Node        string
+	Software    string
+	Registrar   Registrar
+	Inspector   Inspector
+	Clock       clock.Clock
+	Log         *zap.Logger
+	Tunnel      tunnel.Options
+}
+
+// Uplink is the connection to the authority. Use New, then Run.
+type Uplink struct {
+	cfg Config
+
+	mu      sync.Mutex
+	current *conn
+	changed chan struct{} // closed when current changes
+}
+
+var _ keeper.Link = (*Uplink)(nil)
+
+// New returns an Uplink that is not connected.
+func New(cfg Config) *Uplink { return &Uplink{cfg: cfg, changed: make(chan struct{})} }
+
+// Bounds of the pause between two attempts to connect.
+const (
+	firstPause = 50 * time.Millisecond
+	longPause  = 3 * time.Second
+)
+
+// Run connects, and connects again, until ctx ends.
+func (u *Uplink) Run(ctx context.Context) error {
+	pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(longPause),
+		backoff.WithMaxElapsedTime(0), backoff.WithRandomizationFactor(0.5),
+	)
+	for n := 0; ctx.Err() == nil; n++ {
+		addr := u.cfg.Addresses[n%len(u.cfg.Addresses)]
+		wait := pause.NextBackOff()
+		registered, err := u.connect(ctx, addr)
+		if registered {
+			pause.Reset()
+			wait = firstPause
+		}
+		var refused *waitError
+		if errors.As(err, &refused) {
+			u.cfg.Registrar.Waiting(refused.answer)
+			wait = min(max(refused.answer.RetryAfter, firstPause), longPause)
+		}
+		if ctx.Err() == nil {
+			u.cfg.Log.Warn("no uplink", zap.String("node", u.cfg.Node), zap.String("address", addr), zap.Duration("retry_in", wait), zap.Error(err))
+		}
+		u.pause(ctx, wait)
+	}
+	return nil
+}
+
+func (u *Uplink) pause(ctx context.Context, d time.Duration) {
+	t := u.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C():
+	}
+}
+
+// waitError is the authority's word that this node has to wait.
+type waitError struct{ answer lease.Answer }
+
+// Error implements error.
+func (e *waitError) Error() string {
+	return fmt.Sprintf("register: %s (%s): %s", e.answer.Code, e.answer.Reason, e.answer.Detail)
+}
+
+// connect runs one connection from dialling to its end; registered says how
+// far it came.
+func (u *Uplink) connect(ctx context.Context, addr string) (registered bool, err error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false, fmt.Errorf("address %q: %w", addr, err)
+	}
+	t, err := tunnel.Dial(ctx, addr, identity.ClientTLS(&u.cfg.Certificate, u.cfg.Roots, host), u.cfg.Tunnel)
+	if err != nil {
+		return false, err
+	}
+	defer t.Close()
+	stop := serveNode(t, u.cfg)
+	defer stop()
+	c, err := open(ctx, t, addr)
+	if err != nil {
+		return false, err
+	}
+	defer c.end(errStreamEnded)
+	go c.read()
+	go c.write()
+	if err := u.register(ctx, c); err != nil {
+		return false, err
+	}
+	u.attach(c)
+	defer u.attach(nil)
+	defer u.cfg.Registrar.Disconnected()
+	u.cfg.Log.Info("uplink registered", zap.String("node", u.cfg.Node), zap.String("address", addr))
+	select {
+	case <-ctx.Done():
+	case <-t.Done():
+	case <-c.done:
+	}
+	return true, c.cause()
+}
+
+func (u *Uplink) attach(c *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.current = c
+	close(u.changed)
+	u.changed = make(chan struct{})
+}
+
+// Address is the replica that is connected; empty when none is.
+func (u *Uplink) Address() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.current == nil {
+		return ""
+	}
+	return u.current.addr
+}
+
+// connection returns the registered connection, waiting for one when wait is
+// set.
+func (u *Uplink) connection(ctx context.Context, wait bool) (*conn, error) {
+	for {
+		u.mu.Lock()
+		c, changed := u.current, u.changed
+		u.mu.Unlock()
+		if c != nil {
+			return c, nil
+		}
+		if !wait {
+			return nil, keeper.ErrUnreachable
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", keeper.ErrUnreachable, ctx.Err())
+		case <-changed:
+		}
+	}
+}
