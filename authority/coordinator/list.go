@@ -96,7 +96,13 @@ func (c *Coordinator) Status(ctx context.Context, p access.Person) (Status, erro
 		case lease.Ended:
 		}
 	}
-	return st, nil
+	closed, err := c.Store.Closed(ctx, maxLeases)
+	for _, r := range closed {
+		if p.Sees(r.Scope.Tenant()) {
+			st.ScopesBlocked++
+		}
+	}
+	return st, err
 }
 
 // Leases lists leases with the liveness of their sessions.

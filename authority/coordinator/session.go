@@ -12,6 +12,7 @@ import (
 	"github.com/forgeyard/concurrency/authority/store"
 	"github.com/forgeyard/concurrency/shared/epoch"
 	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/scope"
 )
 
 // ReceiptInvalid is the reason of a registration whose receipts this authority
@@ -179,8 +180,10 @@ func (c *Coordinator) Close(ctx context.Context, caller Caller, commandID, sessi
 	if err != nil { // the sweeper will find them
 		return a, replayed, nil
 	}
+	held := make([]scope.Scope, 0, len(set.Leases))
 	for _, l := range set.Leases {
-		go c.settle(context.WithoutCancel(ctx), l.Scope)
+		held = append(held, l.Scope)
 	}
+	go c.settleAll(context.WithoutCancel(ctx), held)
 	return a, replayed, nil
 }

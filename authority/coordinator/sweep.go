@@ -3,9 +3,9 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/forgeyard/concurrency/authority/fold"
 	"github.com/forgeyard/concurrency/shared/scope"
@@ -13,6 +13,9 @@ import (
 
 // sweepLimit bounds the scopes of one sweep; the next one takes the rest.
 const sweepLimit = 4096
+
+// sweepParallel is how many of them wait for the engine at once.
+const sweepParallel = 256
 
 // Sweep ends what is over although nobody asked for it, and keeps this
 // process's incarnation alive. It decides nothing that the rules would not
@@ -25,16 +28,21 @@ func (c *Coordinator) Sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list due scopes: %w", err)
 	}
-	var wait sync.WaitGroup
-	for _, s := range due {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
-			c.settle(ctx, s)
-		}()
-	}
-	wait.Wait()
+	c.settleAll(ctx, due)
 	return nil
+}
+
+// settleAll leaves room in the engine's queue for everybody else.
+func (c *Coordinator) settleAll(ctx context.Context, due []scope.Scope) {
+	var group errgroup.Group
+	group.SetLimit(sweepParallel)
+	for _, s := range due {
+		group.Go(func() error {
+			c.settle(ctx, s)
+			return nil
+		})
+	}
+	_ = group.Wait() // settle logs
 }
 
 func (c *Coordinator) settle(ctx context.Context, s scope.Scope) {

@@ -174,6 +174,9 @@ func TestFC85_ExplainAnswersHolderSinceLivenessAndWhatToDo(t *testing.T) {
 	b.pass(lockDelay + ttl) // and the sweeper's grace
 	got = explain()
 	require.Equal(t, "blocked-for-reconciliation", got.GetState())
+	st, err := b.as("reader").GetStatus(t.Context(), &pb.GetStatusRequest{})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, st.GetScopesBlocked())
 	advice = strings.Join(got.GetAdvice(), "\n")
 	require.Contains(t, advice, "blocked for reconciliation")
 	require.Contains(t, advice, fmt.Sprintf(`force-release %s --epoch %d --reason "<why>" --accept-unreconciled`, prod, got.GetEpoch()))

@@ -165,9 +165,11 @@ type Store interface {
 	Enlist(ctx context.Context, inc Incarnation) (Standing, error)
 	Renew(ctx context.Context, inc Incarnation) (Standing, error)
 
-	// Leases, Scope, Sessions and Audit are reads for people.
+	// Leases, Scope, Closed, Sessions and Audit are reads for people. Closed
+	// lists the scopes that are not open.
 	Leases(ctx context.Context, f LeaseFilter) ([]lease.Lease, error)
 	Scope(ctx context.Context, s scope.Scope) (ScopeView, error)
+	Closed(ctx context.Context, limit int) ([]lease.Record, error)
 	Sessions(ctx context.Context) ([]lease.Session, error)
 	Audit(ctx context.Context, s scope.Scope, limit int) ([]lease.Audit, error)
 

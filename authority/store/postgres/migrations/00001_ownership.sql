@@ -20,6 +20,7 @@ CREATE TABLE scope (
     state  text    NOT NULL CHECK (state IN ('open', 'blocked-for-reconciliation', 'quarantined')),
     reason text    NOT NULL
 ) WITH (fillfactor = 50);
+CREATE INDEX scope_closed ON scope (id) WHERE state <> 'open';
 
 CREATE TABLE session (
     id                 text        PRIMARY KEY,
