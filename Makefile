@@ -1,0 +1,85 @@
+# Targets of this repository. `make help` lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO      ?= go
+TOOL    := $(GO) tool -modfile=deploy/tools/go.mod
+BIN     := $(CURDIR)/bin
+RUN_DIR ?= $(CURDIR)/.run
+# Packages of every target; `make test PKG=./shared/...` narrows it.
+PKG     ?= ./...
+# Empty, or -race.
+RACE    ?=
+# Packages that start real processes have a target of their own.
+UNIT     = $$($(GO) list $(PKG) | grep -v '/e2e\(/\|$$\)')
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Install what the tests and the demo need (Debian packages; only what is missing)
+	@deploy/deps install
+	@$(GO) mod download
+
+.PHONY: build
+build: ## Build forgeyard, forgeyard-authority and forgeyard-sidecar into bin/
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/ ./authority/cmd/forgeyard-authority ./sidecar/cmd/forgeyard-sidecar ./sidecar/cmd/forgeyard
+
+.PHONY: demo
+demo: build ## Tell the main job end to end on the embedded store, in under a minute
+	@$(GO) run ./e2e/demo -bin $(BIN)
+
+.PHONY: up
+up: build ## Leave a stack of authority and two sidecars running; prints the addresses
+	@$(GO) run ./e2e/demo -bin $(BIN) -dir $(RUN_DIR) up
+
+.PHONY: down
+down: ## End the stack of `make up` and remove its files
+	@$(GO) run ./e2e/demo -dir $(RUN_DIR) down
+
+.PHONY: test
+test: ## Run every test but e2e, against real Postgres too (RACE=-race, PKG=./...)
+	@deploy/deps check postgres
+	$(GO) test $(RACE) -count=1 $(UNIT)
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, the import rules, buf lint
+	@out=$$(gofmt -l $$(git ls-files '*.go' ':!:*.pb.go' ':!:*.pb.gw.go')); if [ -n "$$out" ]; then echo "gofmt wants to change:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(GO) test -count=1 ./shared/archtest
+	cd proto && $(GO) tool -modfile=../deploy/tools/go.mod buf lint
+
+.PHONY: generate
+generate: ## Regenerate code from proto/
+	cd proto && $(GO) tool -modfile=../deploy/tools/go.mod buf generate
+
+.PHONY: verify
+verify: generate ## Regenerate, then fail when the tree differs or go.mod is untidy
+	git diff --exit-code -- proto
+	$(GO) mod tidy -diff
+	cd deploy/tools && $(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: e2e
+e2e: build ## Tests on real processes (LONG=1: the long forms)
+	@deploy/deps check postgres
+	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test -count=1 -timeout 30m ./e2e/...
+
+.PHONY: chaos
+chaos: build ## kill -9 at random points of a 200-operation run, both stores (SEED=n repeats one)
+	@deploy/deps check postgres
+	FORGEYARD_BIN=$(BIN) LONG=1 SEED=$(SEED) $(GO) test -count=1 -v -timeout 30m ./e2e/chaos/...
+
+.PHONY: bench
+bench: ## Gate admission, journal group commit, engine at 1, 16 and 128 callers on both stores
+	@deploy/deps check postgres
+	$(GO) test -run '^$$' -bench . -benchmem ./sidecar/gate ./sidecar/journal ./authority/engine
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN)
