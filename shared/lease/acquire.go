@@ -30,11 +30,14 @@ func Acquire(f Facts, p Policy, c Case, r AcquireRequest) (Change, Answer) {
 	}
 	ch := f.Settle(p, c)
 	c = c.Apply(ch)
-	if a, closed := scopeClosed(c.Scope, r.Purpose); closed {
+	if a, closed := scopeClosed(p, c.Scope, r.Purpose); closed {
 		return ch, a
 	}
 	if len(c.Leases) > 0 {
 		return ch, f.busy(p, c)
+	}
+	if a, wait := f.mayBeHeld(p, c.Scope); wait {
+		return ch, a
 	}
 	grant, a := f.grant(p, c, c.Sessions[s.ID], r)
 	return ch.merge(grant), a
@@ -73,14 +76,31 @@ func (f Facts) actor(c Case, id, nonce string) (Session, *Answer) {
 	return s, nil
 }
 
-func scopeClosed(r Record, p Purpose) (Answer, bool) {
+// scopeClosed refuses what a scope that is not open does not admit. A blocked
+// one admits whoever comes to look, or to clean where the policy wants that.
+func scopeClosed(p Policy, r Record, want Purpose) (Answer, bool) {
+	admitted := want == Reconcile || (want == Clean && p.OnUncleanEnd == CleanAfter)
 	switch {
 	case r.State == Quarantined:
 		return Answer{Code: Rejected, Reason: ScopeQuarantined, Detail: r.Reason, Epoch: r.Epoch}, true
-	case r.State == Blocked && p != Reconcile:
+	case r.State == Blocked && !admitted:
 		return Answer{Code: Rejected, Reason: ScopeBlocked, Detail: r.Reason, Epoch: r.Epoch}, true
 	}
 	return Answer{}, false
+}
+
+// mayBeHeld answers that a scope which looks free cannot be granted yet: after
+// a cut of history the lease of a holder that trusts it may be what was lost
+// (DESIGN 4.2, 5.8).
+func (f Facts) mayBeHeld(p Policy, r Record) (Answer, bool) {
+	left := f.pauseLeft(f.MaxTTL, f.delay(p))
+	if !f.Pause.Whole || left == 0 {
+		return Answer{}, false
+	}
+	return Answer{
+		Code: Busy, Reason: HistoryCut, Epoch: r.Epoch, RetryAfter: left,
+		Detail: "the store's history was cut: a holder that it forgot may still act for " + left.String(),
+	}, true
 }
 
 func (f Facts) busy(p Policy, c Case) Answer {
@@ -95,11 +115,12 @@ func (f Facts) busy(p Policy, c Case) Answer {
 // earliest is a hint, for pacing: after it time alone may free the scope. A
 // live session usually outlives it.
 func (f Facts) earliest(p Policy, l Lease, s Session) time.Duration {
-	left := s.ExpiresAt.Add(p.LockDelay).Sub(f.Now)
+	until, wait := s.ExpiresAt, f.delay(p)
 	if l.State == Draining {
-		left = l.DrainUntil.Add(p.LockDelay).Sub(f.Now)
+		until = l.DrainUntil
 	}
-	return min(max(left, 0), f.MaxTTL+p.LockDelay)
+	left := min(until.Add(wait).Sub(f.Now), f.span(s)+wait)
+	return max(left, f.pauseLeft(s.TTL, wait), 0)
 }
 
 func (f Facts) grant(p Policy, c Case, s Session, r AcquireRequest) (Change, Answer) {
@@ -120,27 +141,4 @@ func (f Facts) grant(p Policy, c Case, s Session, r AcquireRequest) (Change, Ans
 	}
 	ch := Change{Scope: &rec, Leases: []Lease{l}, Sessions: []Session{s}}
 	return ch, Answer{Code: Acquired, Lease: &l, Epoch: e, Version: s.Version(f.Generation)}
-}
-
-// merge returns ch with later changes laid over it.
-func (ch Change) merge(later Change) Change {
-	out := Change{
-		Scope:    ch.Scope,
-		Leases:   append(append([]Lease{}, ch.Leases...), later.Leases...),
-		Sessions: append([]Session{}, later.Sessions...),
-		Audit:    append(append([]Audit{}, ch.Audit...), later.Audit...),
-	}
-	if later.Scope != nil {
-		out.Scope = later.Scope
-	}
-	overwritten := make(map[string]bool, len(later.Sessions))
-	for _, s := range later.Sessions {
-		overwritten[s.ID] = true
-	}
-	for _, s := range ch.Sessions {
-		if !overwritten[s.ID] {
-			out.Sessions = append(out.Sessions, s)
-		}
-	}
-	return out
 }

@@ -47,6 +47,8 @@ const (
 	NodeConflict      Reason = "node-conflict" // a second live instance of one node (FC-06)
 	KeyConflict       Reason = "key-conflict"  // one command id, two digests
 	CommandTooOld     Reason = "command-too-old"
+	HistoryCut        Reason = "history-cut" // with Busy: what was lost may still be held
+	InvalidRequest    Reason = "invalid-request"
 )
 
 // Answer is the outcome of one request. Remaining is counted from the sending

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/forgeyard/concurrency/shared/epoch"
@@ -65,72 +64,31 @@ func (c Case) Apply(ch Change) Case {
 	return next
 }
 
-// Validate proves that ch may be written over c: I1, I2, and the step rules of
-// a single lease. An error is a defect of a rule; the transaction must not
-// commit.
-func Validate(c Case, ch Change) error {
-	after := c.Apply(ch)
-	if after.Scope.Epoch < c.Scope.Epoch {
-		return fmt.Errorf("lease: scope %s: epoch falls from %d to %d", c.Scope.Scope, c.Scope.Epoch, after.Scope.Epoch)
+// merge returns ch with later changes laid over it, one row per key.
+func (ch Change) merge(later Change) Change {
+	out := Change{
+		Scope:    ch.Scope,
+		Leases:   overlay(ch.Leases, later.Leases, func(l Lease) string { return l.ID }),
+		Sessions: overlay(ch.Sessions, later.Sessions, func(s Session) string { return s.ID }),
+		Audit:    append(append([]Audit{}, ch.Audit...), later.Audit...),
 	}
-	if err := validateHolders(after); err != nil {
-		return err
+	if later.Scope != nil {
+		out.Scope = later.Scope
 	}
-	before := make(map[string]Lease, len(c.Leases))
-	for _, l := range c.Leases {
-		before[l.ID] = l
-	}
-	for _, l := range ch.Leases {
-		old, known := before[l.ID]
-		if err := validateStep(c.Scope, after.Scope, old, known, l); err != nil {
-			return err
-		}
-	}
-	return nil
+	return out
 }
 
-func validateHolders(after Case) error {
-	exclusive := 0
-	for _, l := range after.Leases {
-		if l.Exclusive {
-			exclusive++
+// overlay lists the later rows first, then those of before that they leave.
+func overlay[T any](before, later []T, key func(T) string) []T {
+	out := append([]T{}, later...)
+	overwritten := make(map[string]bool, len(later))
+	for _, v := range later {
+		overwritten[key(v)] = true
+	}
+	for _, v := range before {
+		if !overwritten[key(v)] {
+			out = append(out, v)
 		}
-		if l.Epoch > after.Scope.Epoch {
-			return fmt.Errorf("lease: %s: epoch %d above its scope's %d", l.ID, l.Epoch, after.Scope.Epoch)
-		}
 	}
-	if exclusive > 1 {
-		return fmt.Errorf("lease: scope %s: %d exclusive leases at once (I1)", after.Scope.Scope, exclusive)
-	}
-	return nil
-}
-
-func validateStep(was, is Record, old Lease, known bool, l Lease) error {
-	if !known {
-		if l.State == Granted && l.Epoch > was.Epoch && l.Epoch == is.Epoch {
-			return nil
-		}
-		return fmt.Errorf("lease: %s: new lease in state %s with epoch %d over %d (I2)", l.ID, l.State, l.Epoch, was.Epoch)
-	}
-	if l.Epoch != old.Epoch || l.Session != old.Session || l.Scope != old.Scope {
-		return fmt.Errorf("lease: %s: identity changed", l.ID)
-	}
-	if rank(l.State) < rank(old.State) {
-		return fmt.Errorf("lease: %s: state goes back from %s to %s", l.ID, old.State, l.State)
-	}
-	return nil
-}
-
-func rank(s State) int {
-	switch s {
-	case Granted:
-		return 0
-	case Live:
-		return 1
-	case Draining:
-		return 2
-	case Ended:
-		return 3
-	}
-	return -1
+	return out
 }

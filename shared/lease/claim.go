@@ -67,7 +67,9 @@ func (f Facts) remainingOf(l Lease, s Session) time.Duration {
 }
 
 // Renew moves a lease's own limit to extend from now, within the policy's
-// longest hold. It never changes an epoch and never creates anything (FC-02).
+// longest hold. It never shortens it, so that a delayed repeat harms nothing,
+// and gives none to a lease that has none. It never changes an epoch and never
+// creates anything (FC-02, FC-03).
 func Renew(f Facts, p Policy, c Case, r Ref, extend time.Duration) (Change, Answer) {
 	s, refused := f.actor(c, r.Session, r.Nonce)
 	if refused != nil {
@@ -80,17 +82,23 @@ func Renew(f Facts, p Policy, c Case, r Ref, extend time.Duration) (Change, Answ
 		return ch, lost(c, r)
 	}
 	s = c.Sessions[s.ID]
-	l.MaxUntil = f.Now.Add(extend)
-	if p.MaxHold > 0 {
-		if last := l.AcquiredAt.Add(p.MaxHold); l.MaxUntil.After(last) {
-			l.MaxUntil = last
-		}
+	if until := f.limit(p, l, extend); until.After(l.MaxUntil) && !l.MaxUntil.IsZero() {
+		l.MaxUntil = until
+		ch = ch.merge(Change{Leases: []Lease{l}})
 	}
-	ch = ch.merge(Change{Leases: []Lease{l}})
 	return ch, Answer{
 		Code: Renewed, Lease: &l, Epoch: l.Epoch,
 		Remaining: f.remainingOf(l, s), Version: s.Version(f.Generation),
 	}
+}
+
+// limit is extend from now, within the policy's longest hold.
+func (f Facts) limit(p Policy, l Lease, extend time.Duration) time.Time {
+	until := f.Now.Add(extend)
+	if last := l.AcquiredAt.Add(p.MaxHold); p.MaxHold > 0 && until.After(last) {
+		return last
+	}
+	return until
 }
 
 func lost(c Case, r Ref) Answer {

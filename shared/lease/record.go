@@ -38,11 +38,18 @@ const (
 	Expired       EndReason = "expired"        // its session went silent
 	Unclaimed     EndReason = "unclaimed"      // granted, never claimed in time
 	ForceReleased EndReason = "force-released" // by a person, with a reason
-	Revoked       EndReason = "revoked"        // by the authority
-	Superseded    EndReason = "superseded"
-	HandedOff     EndReason = "handed-off"
-	MaxHold       EndReason = "max-hold" // longer than the policy allows
+	// ForcedUnreconciled is ForceReleased by a person who also accepts, on the
+	// record, what the holder may have left behind: it closes no scope.
+	ForcedUnreconciled EndReason = "force-released-unreconciled"
+	Revoked            EndReason = "revoked" // by the authority
+	Superseded         EndReason = "superseded"
+	HandedOff          EndReason = "handed-off"
+	MaxHold            EndReason = "max-hold" // longer than the policy allows
 )
+
+// Authority is the actor of what the authority does by itself, in EndedBy and
+// in the audit log.
+const Authority = "authority"
 
 // HolderKind says what sort of thing holds a lease.
 type HolderKind string

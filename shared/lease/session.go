@@ -40,13 +40,24 @@ func Register(f Facts, open *Session, r RegisterRequest) (Change, Answer) {
 	if f.silent(s, f.LockDelay) {
 		s.End, s.EndedAt = SessionReplaced, f.Now
 		fresh := f.open(r)
-		return Change{Sessions: []Session{s, fresh}}, Answer{Code: Registered, Session: &fresh, Version: fresh.Version(f.Generation), Remaining: f.Remaining(fresh)}
+		line := Audit{At: f.stamp(), Actor: "node " + s.Node, Action: "session-replaced", Node: s.Node, Reason: "session " + s.ID + " by " + fresh.ID}
+		return Change{Sessions: []Session{s, fresh}, Audit: []Audit{line}}, Answer{Code: Registered, Session: &fresh, Version: fresh.Version(f.Generation), Remaining: f.Remaining(fresh)}
 	}
-	if r.Resume == s.ID && r.ResumeNonce == s.Nonce && r.BootID == s.BootID && r.LockFile == s.LockFile && r.TTL == s.TTL {
+	if r.proves(s) {
 		s.Nonce, s.Applied = r.Nonce, SetVersion{}
 		return Change{Sessions: []Session{s}}, Answer{Code: Resumed, Session: &s, Version: s.Version(f.Generation), Remaining: f.Remaining(s)}
 	}
 	return Change{}, f.waitFor(s, r)
+}
+
+// proves reports whether r comes from a process that can only run because the
+// one behind s is dead: it knows the nonce, runs in the same boot and has the
+// flock of the same file. A node that has no boot id or no lock file proves
+// nothing by both being absent.
+func (r RegisterRequest) proves(s Session) bool {
+	return r.Resume == s.ID && r.ResumeNonce == s.Nonce && r.TTL == s.TTL &&
+		r.BootID != "" && r.BootID == s.BootID &&
+		r.LockFile != LockFile{} && r.LockFile == s.LockFile
 }
 
 func (f Facts) open(r RegisterRequest) Session {
@@ -57,12 +68,9 @@ func (f Facts) open(r RegisterRequest) Session {
 }
 
 func (f Facts) waitFor(s Session, r RegisterRequest) Answer {
-	after := min(max(s.ExpiresAt.Add(f.LockDelay).Sub(f.Now), 0), f.MaxTTL+f.LockDelay)
-	if pause := s.TTL + f.LockDelay - f.Pause.Elapsed; pause > 0 {
-		after = max(after, min(pause, f.MaxTTL+f.LockDelay))
-	}
+	left := min(s.ExpiresAt.Add(f.LockDelay).Sub(f.Now), f.span(s)+f.LockDelay)
 	return Answer{
-		Code: Wait, Reason: NodeConflict, RetryAfter: after,
+		Code: Wait, Reason: NodeConflict, RetryAfter: max(left, f.pauseLeft(s.TTL, f.LockDelay), 0),
 		Detail: fmt.Sprintf("node %s has a session of another process (boot %s, this is boot %s); it must run out first", s.Node, s.BootID, r.BootID),
 	}
 }

@@ -19,23 +19,35 @@ func (f Facts) Settle(p Policy, c Case) Change {
 func (f Facts) settleOne(p Policy, c Case, l Lease, s Session) Change {
 	switch l.State {
 	case Granted:
-		if f.silent(s, p.LockDelay) || (f.timeDecides(s.TTL, 0) && !f.pending(l.ClaimBy, p.ClaimTimeout)) {
-			return f.end(p, c, l, s, Unclaimed, ending{by: "authority", clean: true})
+		if f.silent(s, f.delay(p)) || (f.timeDecides(s.TTL, 0) && !f.pending(l.ClaimBy, p.ClaimTimeout+f.LockDelay)) {
+			return f.end(p, c, l, s, Unclaimed, ending{by: Authority, detail: "never claimed", clean: true})
 		}
 	case Live:
-		if f.silent(s, p.LockDelay) {
-			return f.end(p, c, l, s, Expired, ending{by: "authority"})
+		if f.silent(s, f.delay(p)) {
+			return f.end(p, c, l, s, Expired, ending{by: Authority, detail: silence(s)})
 		}
 		if f.overstayed(l, s) {
-			return f.drain(l, s, MaxHold, "authority", "held longer than the policy allows")
+			return f.drain(l, s, MaxHold, Authority, "held longer than the policy allows")
 		}
 	case Draining:
 		if f.drained(p, l, s) {
-			return f.end(p, c, l, s, l.EndReason, ending{by: l.EndedBy, detail: l.EndDetail})
+			return f.end(p, c, l, s, l.EndReason, ending{by: l.EndedBy, detail: l.EndDetail, clean: l.EndReason == ForcedUnreconciled})
 		}
 	case Ended:
 	}
 	return Change{}
+}
+
+// silence says for people why a session counts as silent.
+func silence(s Session) string {
+	switch s.End {
+	case SessionClosed:
+		return "its session was closed without releasing it"
+	case SessionReplaced:
+		return "its session was replaced by another process of the node"
+	case SessionOpen, SessionRevoked:
+	}
+	return "no heartbeat of its session for its ttl " + s.TTL.String() + " and the lock delay"
 }
 
 // overstayed reports whether the lease's own limit has passed. A limit has no
@@ -51,7 +63,8 @@ func (f Facts) drained(p Policy, l Lease, s Session) bool {
 	if s.End == SessionClosed || !s.Applied.Before(l.DrainVersion) {
 		return true
 	}
-	return f.timeDecides(s.TTL, p.LockDelay) && !f.pending(l.DrainUntil.Add(p.LockDelay), f.MaxTTL+p.LockDelay)
+	wait := f.delay(p)
+	return f.timeDecides(s.TTL, wait) && !f.pending(l.DrainUntil.Add(wait), f.span(s)+wait)
 }
 
 // ending carries how a lease ends.
@@ -83,16 +96,25 @@ func (f Facts) end(p Policy, c Case, l Lease, s Session, why EndReason, how endi
 
 // drain ends l early: it keeps counting until its holder is provably silent.
 func (f Facts) drain(l Lease, s Session, why EndReason, by, detail string) Change {
-	s.SetVersion++
+	ch := Change{}
+	if s.ID != "" {
+		s.SetVersion++
+		ch.Sessions = []Session{s}
+	}
 	l.State = Draining
 	l.DrainUntil, l.DrainVersion = s.ExpiresAt, s.Version(f.Generation)
 	l.EndReason, l.EndedBy, l.EndDetail = why, by, detail
-	return Change{Leases: []Lease{l}, Sessions: []Session{s}, Audit: []Audit{f.audit(by, "lease-draining", l, detail)}}
+	ch.Leases = []Lease{l}
+	ch.Audit = []Audit{f.audit(by, "lease-draining", l, joinDetail(string(why), detail))}
+	return ch
 }
+
+// stamp is the time of an audit line, as exact as every store keeps it.
+func (f Facts) stamp() time.Time { return f.Now.Truncate(time.Microsecond) }
 
 func (f Facts) audit(actor, action string, l Lease, reason string) Audit {
 	return Audit{
-		At: f.Now.Truncate(time.Microsecond), Actor: actor, Action: action, Scope: l.Scope.String(),
+		At: f.stamp(), Actor: actor, Action: action, Scope: l.Scope.String(),
 		Lease: l.ID, Node: l.Node, Epoch: l.Epoch, Reason: reason,
 	}
 }
