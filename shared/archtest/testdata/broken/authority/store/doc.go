@@ -1,0 +1,2 @@
+// Package store is a contract.
+package store

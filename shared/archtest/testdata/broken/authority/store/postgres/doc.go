@@ -1,0 +1,2 @@
+// Package postgres is an implementation.
+package postgres

@@ -1,0 +1,2 @@
+// Package v1 stands for generated code.
+package v1

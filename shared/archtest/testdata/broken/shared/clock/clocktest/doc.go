@@ -1,0 +1,2 @@
+// Package clocktest is a harness.
+package clocktest

@@ -1,0 +1,7 @@
+package clocktest
+
+import "time"
+
+func Wait() {
+	time.Sleep(1)
+}

@@ -1,0 +1,3 @@
+package common
+
+import _ "example.test/broken/authority/rpc"

@@ -1,0 +1,2 @@
+// Package lease is pure, it says.
+package lease

@@ -1,0 +1,2 @@
+// Package scope breaks nothing.
+package scope
