@@ -17,9 +17,7 @@ import (
 // openStore opens the configured store. Postgres must have been migrated; the
 // embedded one migrates itself.
 func openStore(ctx context.Context, cfg Config, clk clock.Clock) (store.Store, error) {
-	// A deadline up to a lock delay beyond the longest ttl still counts as
-	// pending, so that a small step back of the clock expires nobody
-	// (package storeclock).
+	// As the rules count it: a small step back of the clock expires nobody.
 	maxTTL := cfg.Timing.MaxTTL + cfg.Timing.LockDelay
 	if cfg.Store.Kind == StorePostgres {
 		return postgres.Open(ctx, postgres.Config{

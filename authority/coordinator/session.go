@@ -161,7 +161,7 @@ func engineStale(err error) error {
 func (c *Coordinator) facts(now time.Time) lease.Facts {
 	return lease.Facts{
 		Now: now, Generation: c.Engine.History().Generation, Pause: lease.NoPause(),
-		MaxTTL: c.MaxTTL + c.LockDelay, LockDelay: c.LockDelay,
+		MaxTTL: c.MaxTTL, LockDelay: c.LockDelay,
 	}
 }
 

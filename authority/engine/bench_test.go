@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oklog/ulid/v2"
@@ -34,8 +35,14 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	for _, s := range stores() {
 		for _, callers := range []int{1, 16, 128} {
 			b.Run(fmt.Sprintf("%s/callers=%d", s.name, callers), func(b *testing.B) {
-				e := start(b, s.open(b), options(clock.System()))
-				pairs(b, e, callers)
+				var transactions, commands atomic.Int64
+				o := options(clock.System())
+				o.Committed = func(cmds []fold.Command, _ fold.Outcome) {
+					transactions.Add(1)
+					commands.Add(int64(len(cmds)))
+				}
+				pairs(b, start(b, s.open(b), o), callers)
+				b.ReportMetric(float64(commands.Load())/float64(transactions.Load()), "commands/tx")
 			})
 		}
 	}

@@ -186,6 +186,6 @@ func enqueue[T any](e *Engine, queue chan T, item T) error {
 func (e *Engine) facts(l store.Loaded, p lease.Pause) lease.Facts {
 	return lease.Facts{
 		Now: l.Now, Generation: l.Generation, Pause: p,
-		MaxTTL: e.opts.MaxTTL + e.opts.LockDelay, LockDelay: e.opts.LockDelay,
+		MaxTTL: e.opts.MaxTTL, LockDelay: e.opts.LockDelay,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,6 +26,9 @@ func (e *Engine) write() {
 		}
 		if batch = stillWanted(batch); len(batch) > 0 {
 			e.run(batch, 1)
+			// Whoever was just answered may have the next command ready: it
+			// comes along instead of waiting for a whole commit.
+			runtime.Gosched()
 		}
 	}
 }

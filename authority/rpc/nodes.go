@@ -42,7 +42,7 @@ type NodeServer struct {
 func NewNodeServer(cfg *tls.Config, trustDomain string, opts tunnel.Options, sessions *Sessions, log *zap.Logger) *NodeServer {
 	options := append(tunnel.ServerOptions(),
 		grpc.Creds(peerCredentials{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(16),
-		grpc.SharedWriteBuffer(true), grpc.ConnectionTimeout(10*time.Second))
+		grpc.ConnectionTimeout(10*time.Second))
 	s := &NodeServer{
 		tls: cfg, trustDomain: trustDomain, tunnels: opts, log: log, sessions: sessions,
 		grpc: grpc.NewServer(options...), open: map[*tunnel.Tunnel]struct{}{},

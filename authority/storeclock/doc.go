@@ -10,7 +10,7 @@
 // longer than one interval, and when the history may have been cut; what a
 // Watch is told in a transaction counts in that same transaction. A step back
 // by less than lock_delay may pass unseen behind a slow answer, which is why
-// the authority counts deadlines up to max_ttl + lock_delay ahead as pending.
+// the rules count deadlines up to max_ttl + lock_delay ahead as pending.
 //
 // Not promised: detection of a slew; margin and lock delay cover it (DESIGN
 // 4.6). The package is pure: it reads no clock and holds no lock.
