@@ -29,16 +29,14 @@ type Binding struct {
 
 // Hold is one hold as it survives a restart of the sidecar.
 type Hold struct {
-	Key       string           `json:"key"` // secret
-	Scope     scope.Scope      `json:"scope"`
-	Holder    lease.Holder     `json:"holder"`
-	Lease     string           `json:"lease"`
-	Epoch     epoch.Epoch      `json:"epoch"`
-	UID       uint32           `json:"uid"`
-	Binding   Binding          `json:"binding"`
-	CommandID string           `json:"command_id"`
-	Deadline  boottime.Instant `json:"deadline"` // last durable; of the session's boot
-	Retiring  bool             `json:"retiring"` // its release is owed
+	Key       string       `json:"key"` // secret
+	Scope     scope.Scope  `json:"scope"`
+	Holder    lease.Holder `json:"holder"`
+	Lease     string       `json:"lease"`
+	Epoch     epoch.Epoch  `json:"epoch"`
+	UID       uint32       `json:"uid"`
+	Binding   Binding      `json:"binding"`
+	CommandID string       `json:"command_id"`
 }
 
 // Receipt is the authority's word on one epoch.

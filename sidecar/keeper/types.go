@@ -111,6 +111,8 @@ type Link interface {
 	// Do sends a command again with the same id on every new stream until it is
 	// answered. A *MalformedError is final.
 	Do(ctx context.Context, c Command) (lease.Answer, error)
+	// Reregister ends the present stream, so that the next one registers anew.
+	Reregister()
 }
 
 // MalformedError says that the authority could not make sense of a request.

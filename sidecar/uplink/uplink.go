@@ -158,6 +158,16 @@ func (u *Uplink) attach(c *conn) {
 	u.changed = make(chan struct{})
 }
 
+// Reregister implements keeper.Link.
+func (u *Uplink) Reregister() {
+	u.mu.Lock()
+	c := u.current
+	u.mu.Unlock()
+	if c != nil {
+		c.end(errStreamEnded)
+	}
+}
+
 // Address is the replica that is connected; empty when none is.
 func (u *Uplink) Address() string {
 	u.mu.Lock()

@@ -1,0 +1,39 @@
+package keeper
+
+import (
+	"time"
+
+	"github.com/forgeyard/concurrency/shared/clock"
+)
+
+// Tolerances of the comparison of clocks between two wake-ups of the loop.
+const (
+	sleepTolerance = 100 * time.Millisecond
+	stepTolerance  = 500 * time.Millisecond
+)
+
+// clocks is the last reading of the clocks against boottime (DESIGN 4.5).
+type clocks struct {
+	boot, mono time.Duration
+	wall       time.Time
+}
+
+func readClocks(c clock.Clock) clocks {
+	return clocks{boot: time.Duration(c.Boot()), mono: c.Mono(), wall: c.Now()}
+}
+
+// compare names what happened between the last reading and now; empty when
+// the clocks went on together.
+func (c *clocks) compare(source clock.Clock) string {
+	last, now := *c, readClocks(source)
+	*c = now
+	passed := now.boot - last.boot
+	if slept := passed - (now.mono - last.mono); slept > sleepTolerance {
+		return "the machine slept for " + slept.Round(time.Millisecond).String()
+	}
+	// Round strips Go's own monotonic reading, which would hide a step.
+	if step := now.wall.Round(0).Sub(last.wall.Round(0)) - passed; step > stepTolerance || step < -stepTolerance {
+		return "the wall clock was stepped by " + step.Round(time.Millisecond).String()
+	}
+	return ""
+}

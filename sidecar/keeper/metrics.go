@@ -1,0 +1,41 @@
+package keeper
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	beats       *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+	lost        *prometheus.CounterVec
+	holds       prometheus.Gauge
+	unknown     prometheus.Counter
+	diskErrors  prometheus.Counter
+	conflicts   prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
+		beats: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forgeyard_sidecar_heartbeats_total", Help: "Heartbeats by result: renewed, refused or failed.",
+		}, []string{"result"}),
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forgeyard_sidecar_hold_transitions_total", Help: "Changes of state of holds.",
+		}, []string{"from", "to"}),
+		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forgeyard_sidecar_holds_lost_total", Help: "Holds lost, by reason.",
+		}, []string{"reason"}),
+		holds: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "forgeyard_sidecar_holds", Help: "Holds that this sidecar knows, lost ones that are still remembered included.",
+		}),
+		unknown: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "forgeyard_sidecar_unknown_effects_total", Help: "Effects whose outcome was unknown when their lease ended.",
+		}),
+		diskErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "forgeyard_sidecar_cache_write_errors_total", Help: "Durable writes of the cache that went wrong.",
+		}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "forgeyard_sidecar_registration_waits_total", Help: "Registrations that had to wait: another process has the node's session.",
+		}),
+	}
+	reg.MustRegister(m.beats, m.transitions, m.lost, m.holds, m.unknown, m.diskErrors, m.conflicts)
+	return m
+}

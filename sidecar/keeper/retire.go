@@ -1,0 +1,68 @@
+package keeper
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/sidecar/ownership"
+)
+
+// startRetire runs the release protocol beside the loop: Releasing or Lost was
+// published, so the count only falls; then effects settle or stay unknown;
+// then the authority gets the release with that receipt.
+func (k *Keeper) startRetire(h *hold) {
+	if h.retiring {
+		return
+	}
+	h.retiring = true
+	k.flush() // the publication comes before the look at the count (FC-103)
+	idle := k.cfg.Gate.Idle(h.m.Term.Key)
+	s, t := k.session, h.m.Term
+	go func() {
+		select {
+		case <-idle:
+		case <-k.stopped:
+			return
+		}
+		k.post(func() { k.settle(h, s, t) })
+	}()
+}
+
+// settle waits for the outcomes; what has none by then is unknown.
+func (k *Keeper) settle(h *hold, s session, t ownership.Term) {
+	if t.Lease == "" { // nothing was granted, so nothing ran
+		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
+		return
+	}
+	parent := s.ctx
+	if parent == nil || h.orphaned {
+		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
+		return
+	}
+	why := lease.Released
+	if h.m.CallerLeft || t.State == ownership.Lost {
+		why = lease.CallerGone
+	}
+	go func() {
+		ctx, cancel := k.withTimeout(parent, k.cfg.SettleTimeout)
+		defer cancel()
+		_ = k.cfg.Effects.WaitSettled(ctx, t.Lease) // what did not settle is counted below
+		open, unknown := k.cfg.Effects.Counts(t.Lease)
+		k.release(h, s, t, why, open+unknown)
+	}()
+}
+
+// release sends the receipt until the authority has it or the session ends.
+func (k *Keeper) release(h *hold, s session, t ownership.Term, why lease.EndReason, unknown int) {
+	ref := LeaseRef{Scope: t.Scope, Lease: t.Lease, Epoch: uint64(t.Epoch)}
+	a, err := k.link.Do(s.ctx, k.command(s, Command{Release: &ReleaseCommand{LeaseRef: ref, Why: why, Unknown: unknown}}))
+	k.post(func() {
+		if err != nil {
+			k.cfg.Log.Warn("release", zap.Stringer("scope", t.Scope), zap.String("node", k.cfg.Node), zap.Stringer("epoch", t.Epoch), zap.Error(err))
+		} else if k.session.id == s.id {
+			k.hint(a.Version)
+		}
+		k.metrics.unknown.Add(float64(unknown))
+		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
+	})
+}

@@ -1,0 +1,253 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/forgeyard/concurrency/shared/boottime"
+	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/sidecar/cache"
+	"github.com/forgeyard/concurrency/sidecar/ownership"
+)
+
+// Registration implements the uplink's Registrar.
+func (k *Keeper) Registration() (Registration, error) {
+	receipts, err := k.cfg.Cache.Receipts()
+	if err != nil {
+		return Registration{}, fmt.Errorf("read receipts: %w", err)
+	}
+	r := Registration{
+		Nonce: k.nonce, BootID: k.cfg.BootID, LockFile: k.cfg.LockFile, TTL: k.cfg.Budget.TTL, Receipts: receipts,
+	}
+	err = k.do(context.Background(), func() {
+		if k.session.id == "" && k.former.ID != "" {
+			r.Resume, r.ResumeNonce = k.former.ID, k.former.Nonce
+		}
+	})
+	return r, err
+}
+
+// Registered implements the uplink's Registrar: the session is durable before
+// anything else is asked on it.
+func (k *Keeper) Registered(ctx context.Context, r Registered) error {
+	budget := k.cfg.Budget
+	budget.LockDelay = r.LockDelay
+	if err := budget.Validate(); err != nil {
+		return fmt.Errorf("session budget with the authority's lock delay: %w", err)
+	}
+	stored := make(chan error, 1)
+	record := cache.Session{ID: r.Session, Nonce: k.nonce, BootID: k.cfg.BootID, TTL: budget.TTL, AuthorityID: r.AuthorityID}
+	k.persist(func() error {
+		err := k.cfg.Cache.PutSession(record)
+		stored <- err
+		return err
+	}, nil)
+	select {
+	case err := <-stored:
+		if err != nil {
+			return fmt.Errorf("store session: %w", err)
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return k.do(ctx, func() { k.begin(r, record) })
+}
+
+// begin takes over a session. Holds of another one are over.
+func (k *Keeper) begin(r Registered, record cache.Session) {
+	same := k.session.id == r.Session || (k.session.id == "" && k.former.ID == r.Session && r.Resumed)
+	if !same {
+		k.endSession("the authority gave this node a new session")
+	}
+	if k.session.id != r.Session {
+		ctx, cancel := context.WithCancel(context.Background())
+		k.session = session{id: r.Session, ctx: ctx, cancel: cancel}
+	}
+	k.former = record
+	k.session.connected, k.session.detail = true, ""
+	k.nextBeat = k.cfg.Clock.Boot()
+	k.startFetch()
+}
+
+// Waiting implements the uplink's Registrar.
+func (k *Keeper) Waiting(a lease.Answer) {
+	k.metrics.conflicts.Inc()
+	k.post(func() { k.session.detail = fmt.Sprintf("%s (%s): %s", a.Code, a.Reason, a.Detail) })
+}
+
+// Disconnected implements the uplink's Registrar.
+func (k *Keeper) Disconnected() {
+	k.post(func() { k.session.connected = false })
+}
+
+// Nudged implements the uplink's Registrar: a hint, worth a fetch when it is
+// newer than what was applied.
+func (k *Keeper) Nudged(v lease.SetVersion) {
+	k.post(func() {
+		if k.session.tracker.Judge(v) != ownership.Ignore {
+			k.startFetch()
+		}
+	})
+}
+
+// endSession loses every hold: the authority counts nothing for them any more.
+func (k *Keeper) endSession(detail string) {
+	if k.session.cancel != nil {
+		k.session.cancel()
+	}
+	k.session = session{detail: detail}
+	k.former = cache.Session{}
+	now := k.cfg.Clock.Boot()
+	for _, h := range k.holds {
+		h.orphaned = true
+		k.step(h, ownership.Event{Kind: ownership.EvDropped, Now: now, Reason: ownership.Expired, Detail: detail})
+	}
+	k.persist(k.cfg.Cache.Reset, nil)
+}
+
+// refusedSession answers a refusal of the session itself.
+func (k *Keeper) refusedSession(reason lease.Reason, detail string) {
+	k.cfg.Log.Warn("session refused", zap.String("node", k.cfg.Node), zap.String("session", k.session.id), zap.String("reason", string(reason)))
+	k.endSession("the authority refused the session: " + string(reason) + " " + detail)
+	k.link.Reregister()
+}
+
+// startBeat sends one heartbeat: the durable write first, then the reading of
+// boottime that everything in the answer counts from.
+func (k *Keeper) startBeat() {
+	k.session.beat.number++
+	k.session.beat.running = true
+	n, s := k.session.beat.number, k.session
+	record := k.former
+	record.ConfirmedAt = s.confirmed
+	k.persist(func() error { return k.cfg.Cache.PutSession(record) }, func(err error) {
+		if k.session.id != s.id || k.session.beat.number != n {
+			return
+		}
+		if err != nil {
+			k.beatFailed(n, err)
+			return
+		}
+		go k.beat(s, n)
+	})
+}
+
+func (k *Keeper) beat(s session, n int) {
+	ctx, cancel := context.WithTimeout(s.ctx, k.attemptTimeout())
+	defer cancel()
+	sentAt := k.cfg.Clock.Boot()
+	a, err := k.link.Heartbeat(ctx, lease.Beat{Session: s.id, Nonce: k.nonce, Applied: s.tracker.Applied})
+	k.post(func() {
+		if k.session.id != s.id || k.session.beat.number != n {
+			return // a late reply of an attempt that was given up (FC-57)
+		}
+		if err != nil {
+			k.beatFailed(n, err)
+			return
+		}
+		k.beatDone(sentAt, a)
+	})
+}
+
+// attemptTimeout bounds one attempt, so that the next one still has a chance
+// before the hold becomes uncertain.
+func (k *Keeper) attemptTimeout() time.Duration {
+	return max(k.cfg.Budget.UncertainAfter-k.cfg.Budget.Interval, k.cfg.Budget.Interval)
+}
+
+func (k *Keeper) beatFailed(n int, err error) {
+	k.session.beat.running = false
+	k.metrics.beats.WithLabelValues("failed").Inc()
+	half := k.cfg.Budget.Interval / 4
+	k.nextBeat = k.cfg.Clock.Boot().Add(half + rand.N(half+1))
+	k.cfg.Log.Warn("heartbeat", zap.String("node", k.cfg.Node), zap.Int("attempt", n), zap.Error(err))
+}
+
+func (k *Keeper) beatDone(sentAt boottime.Instant, a lease.Answer) {
+	k.session.beat.running = false
+	k.nextBeat = sentAt.Add(k.cfg.Budget.Interval)
+	if a.Code != lease.Renewed {
+		k.metrics.beats.WithLabelValues("refused").Inc()
+		k.refusedSession(a.Reason, a.Detail)
+		return
+	}
+	k.metrics.beats.WithLabelValues("renewed").Inc()
+	if !k.session.tracker.Extends(a.Version) {
+		k.startFetch() // nothing is extended until that set is applied (FC-91)
+		return
+	}
+	k.confirmAll(sentAt, a.Remaining)
+}
+
+// confirmAll extends every claimed hold of the applied set.
+func (k *Keeper) confirmAll(sentAt boottime.Instant, remaining time.Duration) {
+	k.session.confirmed = max(k.session.confirmed, sentAt)
+	for _, h := range k.holds {
+		k.confirm(h, sentAt, remaining)
+	}
+}
+
+func (k *Keeper) confirm(h *hold, sentAt boottime.Instant, remaining time.Duration) {
+	if !h.claimAcked || h.orphaned {
+		return
+	}
+	if h.ownEnd != 0 {
+		remaining = min(remaining, h.ownEnd.Sub(sentAt))
+	}
+	k.step(h, ownership.Event{Kind: ownership.EvConfirmed, Now: k.cfg.Clock.Boot(), SentAt: sentAt, Remaining: remaining})
+}
+
+// startFetch asks for the whole set; while one fetch runs another is owed.
+func (k *Keeper) startFetch() {
+	if k.session.id == "" {
+		return
+	}
+	if k.session.fetch.running {
+		k.session.again = true
+		return
+	}
+	k.session.fetch.running, k.session.again = true, false
+	k.session.fetch.number++
+	n, s := k.session.fetch.number, k.session
+	var known []string
+	for _, h := range k.holds {
+		if h.m.Term.Lease != "" && !h.orphaned {
+			known = append(known, h.m.Term.Lease)
+		}
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(s.ctx, k.attemptTimeout())
+		defer cancel()
+		sentAt := k.cfg.Clock.Boot()
+		set, err := k.link.FetchSet(ctx, s.id, k.nonce, known)
+		k.post(func() {
+			if k.session.id != s.id || k.session.fetch.number != n {
+				return
+			}
+			k.fetched(sentAt, set, err)
+		})
+	}()
+}
+
+func (k *Keeper) fetched(sentAt boottime.Instant, set Set, err error) {
+	k.session.fetch.running = false
+	switch {
+	case errors.Is(err, ErrUnreachable) || err != nil:
+		k.cfg.Log.Warn("fetch set", zap.String("node", k.cfg.Node), zap.Error(err))
+		return // the next heartbeat's answer asks again
+	case set.Refused != lease.NoReason:
+		k.refusedSession(set.Refused, "")
+		return
+	case set.Version.Before(k.session.tracker.Applied):
+		return // overtaken by a delta
+	}
+	k.applySet(sentAt, set)
+	if k.session.again {
+		k.startFetch()
+	}
+}

@@ -1,0 +1,122 @@
+package keeper
+
+import (
+	"github.com/forgeyard/concurrency/shared/boottime"
+	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/sidecar/ownership"
+)
+
+// applySet makes the holds agree with a set, and only after the gates of what
+// it took away were closed and its connections cut records it as applied
+// (DESIGN 3, Session 5 and 7).
+func (k *Keeper) applySet(sentAt boottime.Instant, set Set) {
+	present := make(map[string]SetLease, len(set.Leases))
+	for _, l := range set.Leases {
+		present[l.ID] = l
+	}
+	ended := make(map[string]Ended, len(set.Ended))
+	for _, e := range set.Ended {
+		ended[e.Lease.ID] = e
+	}
+	for _, h := range k.holds {
+		k.reconcile(h, sentAt, present, ended)
+	}
+	k.flush() // publishes, then cuts
+	k.session.tracker = k.session.tracker.Apply(set.Version)
+	for _, l := range set.Leases {
+		if k.byLease(l.ID) == nil {
+			k.giveBackOrphan(l.Lease)
+		}
+	}
+	k.confirmAll(sentAt, set.Remaining)
+}
+
+// reconcile compares one hold with the set.
+func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, present map[string]SetLease, ended map[string]Ended) {
+	if h.orphaned {
+		return
+	}
+	now := k.cfg.Clock.Boot()
+	id := h.m.Term.Lease
+	if id == "" {
+		id = h.leaseID
+	}
+	l, ok := present[id]
+	switch {
+	case !ok && h.m.Term.Lease == "":
+		return // not granted, or not yet
+	case !ok:
+		e := ended[id]
+		k.step(h, dropEvent(now, e.Lease, e.Successor))
+	case l.State == lease.Draining:
+		k.step(h, dropEvent(now, l.Lease, nil))
+	default:
+		h.ownEnd = 0
+		if l.OwnRemaining >= 0 {
+			h.ownEnd = sentAt.Add(l.OwnRemaining)
+		}
+		if l.State == lease.Live {
+			h.claimAcked = true
+		}
+		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: l.ID, Epoch: l.Epoch})
+	}
+}
+
+// dropEvent says in typed words why a lease is not ours any more (FC-27).
+func dropEvent(now boottime.Instant, l lease.Lease, successor *lease.Summary) ownership.Event {
+	e := ownership.Event{Kind: ownership.EvDropped, Now: now, Reason: ownership.Expired, Successor: successor}
+	switch l.EndReason {
+	case lease.ForceReleased, lease.Revoked:
+		e.Reason = ownership.Revoked
+		e.Detail = "released by " + l.EndedBy + ": " + l.EndDetail
+	case lease.Superseded, lease.HandedOff:
+		e.Reason = ownership.Superseded
+		e.Detail = l.EndDetail
+	case lease.MaxHold:
+		e.Detail = "held for longer than the policy allows"
+	case lease.Unclaimed:
+		e.Detail = "the grant was not claimed in time"
+	case lease.Expired:
+		e.Detail = "the session went silent for longer than its ttl"
+	case lease.Released, lease.CallerGone:
+		e.Detail = "already released"
+	default:
+		e.Detail = "the authority does not count it any more"
+	}
+	if successor != nil && e.Reason == ownership.Expired {
+		e.Reason = ownership.Superseded
+	}
+	return e
+}
+
+// giveBackOrphan releases a lease of the set that no hold belongs to: the rest
+// of a former process, or a grant that nobody waits for any more.
+func (k *Keeper) giveBackOrphan(l lease.Lease) {
+	if k.releasing[l.ID] {
+		return
+	}
+	k.releasing[l.ID] = true
+	s := k.session
+	_, unknown := k.cfg.Effects.Counts(l.ID)
+	ref := LeaseRef{Scope: l.Scope, Lease: l.ID, Epoch: uint64(l.Epoch)}
+	go func() {
+		a, err := k.link.Do(s.ctx, k.command(s, Command{Release: &ReleaseCommand{LeaseRef: ref, Why: lease.CallerGone, Unknown: unknown}}))
+		k.post(func() {
+			delete(k.releasing, l.ID)
+			if err == nil && k.session.id == s.id {
+				k.hint(a.Version)
+			}
+		})
+	}()
+}
+
+// hint follows up an answer that names a version.
+func (k *Keeper) hint(v lease.SetVersion) {
+	switch k.session.tracker.Judge(v) {
+	case ownership.Delta:
+		k.session.tracker = k.session.tracker.Apply(v)
+	case ownership.Fetch:
+		k.startFetch()
+	case ownership.Ignore:
+	}
+}
