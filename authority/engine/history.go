@@ -160,11 +160,11 @@ func (e *Engine) adopt(st store.Standing, asked boottime.Instant, cause storeclo
 	var seen storeclock.Cause
 	h.watch, seen = h.watch.Observe(storeclock.Reading{Store: st.Now, Asked: asked, Answered: at})
 	h.watch = h.watch.Committed(at)
-	if cause == storeclock.Cut {
+	if cause == storeclock.Cut || st.Cut {
 		h.watch, seen = h.watch.HistoryCut(at), storeclock.Cut
 	}
 	e.noteLocked(seen)
-	e.opts.Log.Info("enlisted", zap.Uint32("generation", uint32(h.generation)), zap.Bool("raised", st.Raised),
+	e.opts.Log.Info("enlisted", zap.Uint32("generation", uint32(h.generation)), zap.Bool("raised", st.Raised), zap.Bool("cut", st.Cut),
 		zap.String("system", st.Identity.System), zap.String("timeline", st.Identity.Timeline))
 }
 

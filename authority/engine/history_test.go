@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -67,4 +68,29 @@ func TestLostIncarnationRowRaisesTheGeneration(t *testing.T) {
 	require.NoError(t, e.Renew(t.Context()))
 	require.Greater(t, e.History().Generation, before)
 	require.NoError(t, e.Renew(t.Context()), "it is enlisted again")
+}
+
+func TestFileThatWasPutBackBeginsWithAWholePause(t *testing.T) {
+	t.Parallel()
+	where := newFiles(t)
+	s := where.open(t, clock.System())
+	e := start(t, s, options(clock.System()))
+	n := register(t, e, "node-a")
+	e.Close()
+	require.NoError(t, s.Close())
+	copied, err := os.ReadFile(where.db)
+	require.NoError(t, err)
+
+	s = where.open(t, clock.System())
+	e = start(t, s, options(clock.System()))
+	prod := environment(t, "prod")
+	require.Equal(t, lease.Acquired, acquire(t, e, n, prod).Code, "an ordinary restart pauses nothing that is free")
+	e.Close()
+	require.NoError(t, s.Close())
+
+	require.NoError(t, os.WriteFile(where.db, copied, 0o600)) // of before the grant
+	e = start(t, where.open(t, clock.System()), options(clock.System()))
+	got := acquire(t, e, n, prod)
+	require.Equal(t, lease.Busy, got.Code, "the lease that was lost may still be held")
+	require.Equal(t, lease.HistoryCut, got.Reason)
 }

@@ -136,6 +136,7 @@ type Standing struct {
 	Generation epoch.Generation
 	Identity   Identity
 	Raised     bool // the generation rose: nobody else was live, or the history may have been cut
+	Cut        bool // the history may have been cut since the store was last in use (Enlist only)
 	Missing    bool // this incarnation's row is gone: the history was cut (Renew only)
 }
 

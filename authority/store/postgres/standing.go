@@ -87,6 +87,7 @@ func (e enlistment) decide(inc store.Incarnation) (store.Standing, *pgx.Batch, e
 	st := e.Standing
 	st.Now = st.Now.UTC()
 	cut := e.stored != st.Identity || (inc.Witness != 0 && inc.Witness >= st.Generation)
+	st.Cut = cut && e.stored.System != ""
 	if e.others == 0 || cut {
 		raised, err := epoch.Raise(st.Generation, inc.Witness, st.Now)
 		if err != nil {

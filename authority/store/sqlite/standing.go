@@ -51,6 +51,7 @@ func (s *Store) Enlist(ctx context.Context, inc store.Incarnation) (store.Standi
 		if err := tx.QueryRowContext(ctx, `SELECT incarnation FROM authority`).Scan(&incarnation); err != nil {
 			return translate(err)
 		}
+		st.Cut = remembered.Incarnation != incarnation // put back, or the memory is gone
 		incarnation = max(incarnation, remembered.Incarnation) + 1
 		if err := s.memory.save(memoryRecord{Authority: identity.System, Incarnation: incarnation, Generation: st.Generation}); err != nil {
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
