@@ -112,11 +112,6 @@ func (t *Tree) insides(paths []string) []string {
 	return out
 }
 
-// own reports whether an import, as in Package.Imports, is of the module.
-func own(path string) bool {
-	return under(path, "shared") || under(path, "authority") || under(path, "sidecar") || under(path, "proto") || under(path, "e2e")
-}
-
 // under reports whether path is dir or inside it.
 func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 

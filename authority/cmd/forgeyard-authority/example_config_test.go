@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/forgeyard/concurrency/shared/identity"
+)
+
+// The example is checked as people would check it, with files at its paths.
+func TestTheExampleConfigurationPassesCheckConfig(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../deploy/config/authority.yaml")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	ca, err := identity.NewCA(time.Now(), identity.DefaultTrustDomain)
+	require.NoError(t, err)
+	require.NoError(t, ca.Save(dir))
+	for _, name := range []string{"server.pem", "server-key.pem", "receipt.key"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat("ab", 32)), 0o600))
+	}
+	require.Contains(t, string(text), "/etc/forgeyard/")
+	path := filepath.Join(dir, "authority.yaml")
+	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(text, []byte("/etc/forgeyard"), []byte(dir)), 0o600))
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"check-config", "-c", path}, nil, &out))
+	require.Equal(t, "OK\n", out.String())
+}
