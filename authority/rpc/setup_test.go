@@ -52,6 +52,7 @@ type bench struct {
 	people      string
 	server      *rpc.NodeServer
 	listener    net.Listener
+	registry    *prometheus.Registry
 }
 
 func token(name string, tenants []string, roles ...access.Role) access.Token {
@@ -79,6 +80,7 @@ func setup(t *testing.T) *bench {
 
 func (b *bench) assemble() {
 	t, reg := b.t, prometheus.NewRegistry()
+	b.registry = reg
 	b.engine = engine.New(b.store, engine.Options{
 		Clock: b.clock, Sealer: b.sealer, MaxTTL: maxTTL, LockDelay: lockDelay, Interval: 3 * time.Second,
 		Incarnation: ulid.Make().String(), Metrics: reg,
