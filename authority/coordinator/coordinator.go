@@ -47,13 +47,13 @@ type Config struct {
 
 // Coordinator is safe for concurrent use.
 type Coordinator struct {
-	Config
+	cfg     Config
 	metrics *metrics
 }
 
 // New makes a coordinator. The engine's Committed hook must call Committed.
 func New(c Config) *Coordinator {
-	return &Coordinator{Config: c, metrics: newMetrics(c.Metrics)}
+	return &Coordinator{cfg: c, metrics: newMetrics(c.Metrics)}
 }
 
 // ErrNotFound says that there is no such thing, or that it belongs to a tenant
@@ -84,23 +84,23 @@ func (c *Coordinator) Committed(commands []fold.Command, out fold.Outcome) {
 	c.metrics.count(commands, out)
 	for i, r := range out.Results {
 		if r.Defect != nil {
-			c.Log.Error("a rule's change was refused by the authority's own check",
+			c.cfg.Log.Error("a rule's change was refused by the authority's own check",
 				zap.String("verb", string(commands[i].Action.Verb)), zap.Stringer("scope", commands[i].Action.Scope), zap.Error(r.Defect))
 		}
 	}
 	for _, l := range out.Ended {
-		c.Log.Info("lease ended", zap.Stringer("scope", l.Scope), zap.String("node", l.Node),
+		c.cfg.Log.Info("lease ended", zap.Stringer("scope", l.Scope), zap.String("node", l.Node),
 			zap.Stringer("epoch", l.Epoch), zap.String("state", string(l.EndReason)))
 	}
-	c.Roster.Nudge(out.Moved)
+	c.cfg.Roster.Nudge(out.Moved)
 }
 
 // StoreNow estimates the store's clock, for people.
-func (c *Coordinator) StoreNow() time.Time { return c.Engine.StoreNow() }
+func (c *Coordinator) StoreNow() time.Time { return c.cfg.Engine.StoreNow() }
 
 // do runs a command of a caller.
 func (c *Coordinator) do(ctx context.Context, cmd fold.Command) (lease.Answer, bool, error) {
-	r, err := c.Engine.Do(ctx, cmd)
+	r, err := c.cfg.Engine.Do(ctx, cmd)
 	if err != nil {
 		return lease.Answer{}, false, err
 	}

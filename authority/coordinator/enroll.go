@@ -51,13 +51,13 @@ func (c *Coordinator) CreateJoinToken(ctx context.Context, p access.Person, tena
 		return "", err
 	}
 	text := NewSecret()
-	err := c.Store.PutJoinToken(ctx, store.JoinToken{
-		Hash: access.Hash(text), Tenants: tenants, UsesLeft: uses, ExpiresAt: c.Engine.StoreNow().Add(valid),
+	err := c.cfg.Store.PutJoinToken(ctx, store.JoinToken{
+		Hash: access.Hash(text), Tenants: tenants, UsesLeft: uses, ExpiresAt: c.cfg.Engine.StoreNow().Add(valid),
 	})
 	if err != nil {
 		return "", fmt.Errorf("store join token: %w", err)
 	}
-	c.Log.Info("join token made", zap.String("actor", p.Principal()), zap.Strings("tenants", tenants), zap.Int("uses", uses))
+	c.cfg.Log.Info("join token made", zap.String("actor", p.Principal()), zap.Strings("tenants", tenants), zap.Int("uses", uses))
 	return text, nil
 }
 
@@ -103,21 +103,21 @@ type Enrolment struct {
 // Enroll issues a node certificate for the tenants of a join token. The
 // request is checked before the token is spent.
 func (c *Coordinator) Enroll(ctx context.Context, token, node string, csrDER []byte) (Enrolment, error) {
-	if c.Issuer == nil {
+	if c.cfg.Issuer == nil {
 		return Enrolment{}, ErrNoIssuer
 	}
-	if err := c.Issuer.Check(csrDER, node); err != nil {
+	if err := c.cfg.Issuer.Check(csrDER, node); err != nil {
 		return Enrolment{}, &InputError{Field: "csr_der", Value: clip(node), Problem: err.Error()}
 	}
-	spent, err := c.Store.SpendJoinToken(ctx, access.Hash(token))
+	spent, err := c.cfg.Store.SpendJoinToken(ctx, access.Hash(token))
 	if err != nil {
 		c.metrics.enrolRefused.Inc()
 		return Enrolment{}, err
 	}
-	chain, err := c.Issuer.Issue(csrDER, node, spent.Tenants, c.Clock.Now())
+	chain, err := c.cfg.Issuer.Issue(csrDER, node, spent.Tenants, c.cfg.Clock.Now())
 	if err != nil {
 		return Enrolment{}, fmt.Errorf("issue certificate: %w", err)
 	}
-	c.Log.Info("node enrolled", zap.String("node", node), zap.Strings("tenants", spent.Tenants))
-	return Enrolment{Chain: chain, Roots: c.Issuer.Roots()}, nil
+	c.cfg.Log.Info("node enrolled", zap.String("node", node), zap.Strings("tenants", spent.Tenants))
+	return Enrolment{Chain: chain, Roots: c.cfg.Issuer.Roots()}, nil
 }

@@ -61,8 +61,8 @@ func (c *Coordinator) Explain(ctx context.Context, p access.Person, text string)
 		return Explanation{}, err
 	}
 	x := Explanation{Scope: view.Record.Scope, Epoch: view.Record.Epoch, Reason: view.Record.Reason, State: StateFree}
-	x.Policy, x.PolicyFrom = c.Policies.For(x.Scope)
-	x.TimePause = c.Engine.History().Pause
+	x.Policy, x.PolicyFrom = c.cfg.Policies.For(x.Scope)
+	x.TimePause = c.cfg.Engine.History().Pause
 	if view.Record.State != lease.Open && view.Record.State != "" {
 		x.State = string(view.Record.State)
 	}
@@ -80,7 +80,7 @@ func (c *Coordinator) explainHolder(ctx context.Context, view store.ScopeView, x
 	}
 	l := view.Leases[0]
 	s := view.Sessions[l.Session]
-	f := c.facts(c.Engine.StoreNow())
+	f := c.facts(c.cfg.Engine.StoreNow())
 	x.State = StateOwned
 	x.Holder = &lease.Summary{
 		Scope: l.Scope, Lease: l.ID, Holder: l.Holder, Node: l.Node, Epoch: l.Epoch, State: l.State,
@@ -91,7 +91,7 @@ func (c *Coordinator) explainHolder(ctx context.Context, view store.ScopeView, x
 		left := l.DrainUntil.Add(x.Policy.LockDelay).Sub(f.Now)
 		x.Drain = &Drain{Reason: l.EndReason, By: l.EndedBy, Detail: l.EndDetail, In: max(left, 0)}
 	}
-	reports, _ := c.Roster.Inspect(ctx, []string{l.Node}, roster.Question{})
+	reports, _ := c.cfg.Roster.Inspect(ctx, []string{l.Node}, roster.Question{})
 	for _, r := range reports {
 		x.Reached = true
 		for _, h := range r.Holds {
@@ -103,13 +103,13 @@ func (c *Coordinator) explainHolder(ctx context.Context, view store.ScopeView, x
 }
 
 func (c *Coordinator) explainPast(ctx context.Context, x *Explanation) error {
-	past, err := c.Store.Leases(ctx, store.LeaseFilter{Scope: x.Scope, Ended: true, Limit: maxLeases})
+	past, err := c.cfg.Store.Leases(ctx, store.LeaseFilter{Scope: x.Scope, Ended: true, Limit: maxLeases})
 	if err != nil {
 		return err
 	}
 	past = slices.DeleteFunc(past, func(l lease.Lease) bool { return l.State != lease.Ended })
 	slices.SortFunc(past, func(a, b lease.Lease) int { return b.EndedAt.Compare(a.EndedAt) })
 	x.Recent = past[:min(len(past), recentLeases)]
-	x.Audit, err = c.Store.Audit(ctx, x.Scope, recentAudit)
+	x.Audit, err = c.cfg.Store.Audit(ctx, x.Scope, recentAudit)
 	return err
 }

@@ -113,7 +113,7 @@ func (c *Coordinator) onScope(ctx context.Context, caller Caller, r Request, tex
 	if err != nil {
 		return refuseCommand(err)
 	}
-	p, _ := c.Policies.For(s)
+	p, _ := c.cfg.Policies.For(s)
 	return c.do(ctx, fold.Command{Command: id, Action: action(s, p)})
 }
 
@@ -135,7 +135,7 @@ func refuseCommand(err error) (lease.Answer, bool, error) {
 
 // identify makes a command's identity of what the caller sent.
 func (c *Coordinator) identify(principal, id string, sum [32]byte) (store.Command, error) {
-	if err := checkCommandID(id, c.Clock.Now(), c.Retention.Commands); err != nil {
+	if err := checkCommandID(id, c.cfg.Clock.Now(), c.cfg.Retention.Commands); err != nil {
 		return store.Command{}, err
 	}
 	return store.Command{ID: id, Principal: principal, Digest: sum}, nil

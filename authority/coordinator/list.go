@@ -74,10 +74,10 @@ func (c *Coordinator) Status(ctx context.Context, p access.Person) (Status, erro
 	if err != nil {
 		return Status{}, err
 	}
-	h := c.Engine.History()
+	h := c.cfg.Engine.History()
 	st := Status{
-		AuthorityID: c.Sealer.Authority, Incarnation: c.Incarnation, Generation: h.Generation,
-		Store: c.StoreKind, Software: c.Software, Pause: h.Pause,
+		AuthorityID: c.cfg.Sealer.Authority, Incarnation: c.cfg.Incarnation, Generation: h.Generation,
+		Store: c.cfg.StoreKind, Software: c.cfg.Software, Pause: h.Pause,
 	}
 	for _, n := range nodes {
 		if n.Connected {
@@ -96,7 +96,7 @@ func (c *Coordinator) Status(ctx context.Context, p access.Person) (Status, erro
 		case lease.Ended:
 		}
 	}
-	closed, err := c.Store.Closed(ctx, maxLeases)
+	closed, err := c.cfg.Store.Closed(ctx, maxLeases)
 	for _, r := range closed {
 		if p.Sees(r.Scope.Tenant()) {
 			st.ScopesBlocked++
@@ -125,7 +125,7 @@ func (c *Coordinator) Leases(ctx context.Context, p access.Person, q LeaseQuery)
 	if err != nil {
 		return nil, err
 	}
-	f := c.facts(c.Engine.StoreNow())
+	f := c.facts(c.cfg.Engine.StoreNow())
 	rows := make([]LeaseRow, 0, len(found))
 	for _, l := range found {
 		owner := sessions[l.Session]
@@ -142,7 +142,7 @@ func (c *Coordinator) leases(ctx context.Context, p access.Person, s scope.Scope
 	limit = min(limit, maxLeases)
 	var out []lease.Lease
 	for _, tenant := range tenantsOf(p, s) {
-		got, err := c.Store.Leases(ctx, store.LeaseFilter{Tenant: tenant, Scope: s, Node: q.Node, Ended: q.Ended, Limit: limit})
+		got, err := c.cfg.Store.Leases(ctx, store.LeaseFilter{Tenant: tenant, Scope: s, Node: q.Node, Ended: q.Ended, Limit: limit})
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (c *Coordinator) leases(ctx context.Context, p access.Person, s scope.Scope
 }
 
 func (c *Coordinator) sessions(ctx context.Context) (map[string]lease.Session, error) {
-	all, err := c.Store.Sessions(ctx)
+	all, err := c.cfg.Store.Sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (c *Coordinator) Nodes(ctx context.Context, p access.Person) ([]NodeRow, er
 	if err := mayRead(p); err != nil {
 		return nil, err
 	}
-	all, err := c.Store.Sessions(ctx)
+	all, err := c.cfg.Store.Sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (c *Coordinator) Nodes(ctx context.Context, p access.Person) ([]NodeRow, er
 	if err != nil {
 		return nil, err
 	}
-	f := c.facts(c.Engine.StoreNow())
+	f := c.facts(c.cfg.Engine.StoreNow())
 	var rows []NodeRow
 	for _, s := range all {
 		tenants := slices.DeleteFunc(slices.Clone(s.Tenants), func(t string) bool { return !p.Sees(t) })
@@ -184,7 +184,7 @@ func (c *Coordinator) Nodes(ctx context.Context, p access.Person) ([]NodeRow, er
 			continue
 		}
 		rows = append(rows, NodeRow{
-			Session: s, Tenants: tenants, Connected: c.Roster.Connected(s.Node),
+			Session: s, Tenants: tenants, Connected: c.cfg.Roster.Connected(s.Node),
 			Alive: f.Alive(s), ExpiresIn: f.Remaining(s), Leases: held[s.ID], Version: s.Version(f.Generation),
 		})
 	}
@@ -252,7 +252,7 @@ func (c *Coordinator) Effects(ctx context.Context, p access.Person, q EffectQuer
 			ask = append(ask, n.Session.Node)
 		}
 	}
-	reports, unreachable := c.Roster.Inspect(ctx, slices.Compact(ask), roster.Question{Effects: true, Limit: min(limit, maxEffects)})
+	reports, unreachable := c.cfg.Roster.Inspect(ctx, slices.Compact(ask), roster.Question{Effects: true, Limit: min(limit, maxEffects)})
 	for _, r := range reports {
 		for _, e := range r.Effects {
 			if p.Sees(e.Scope.Tenant()) && (q.Scope == "" || e.Scope.String() == q.Scope) && (q.State == "" || string(e.State) == q.State) {

@@ -48,12 +48,12 @@ func (c *Coordinator) ForceRelease(ctx context.Context, p access.Person, r Force
 	if err != nil {
 		return refuseCommand(err)
 	}
-	policy, _ := c.Policies.For(s)
+	policy, _ := c.cfg.Policies.For(s)
 	a, replayed, err := c.do(ctx, fold.Command{Command: id, Action: fold.ForceRelease(s, policy, lease.ForceReleaseRequest{
 		Epoch: r.Epoch, Actor: p.Principal(), Reason: r.Reason, AcceptUnreconciled: r.AcceptUnreconciled,
 	})})
 	if err == nil && !replayed {
-		c.Log.Warn("force release", zap.Stringer("scope", s), zap.Stringer("epoch", r.Epoch),
+		c.cfg.Log.Warn("force release", zap.Stringer("scope", s), zap.Stringer("epoch", r.Epoch),
 			zap.String("actor", p.Principal()), zap.String("reason", r.Reason), zap.String("state", string(a.Code)))
 	}
 	return a, replayed, err
@@ -70,7 +70,7 @@ func (c *Coordinator) visible(ctx context.Context, p access.Person, text string)
 	if !p.Sees(s.Tenant()) {
 		return store.ScopeView{}, notFound
 	}
-	view, err := c.Store.Scope(ctx, s)
+	view, err := c.cfg.Store.Scope(ctx, s)
 	if err != nil {
 		return store.ScopeView{}, err
 	}

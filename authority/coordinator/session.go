@@ -44,13 +44,13 @@ func (c *Coordinator) Register(ctx context.Context, caller Caller, r Registratio
 	if err := c.checkRegistration(r); err != nil {
 		return lease.Answer{}, false, err
 	}
-	if r.TTL < lease.TTLFloor || r.TTL > c.MaxTTL {
-		return refuse(lease.TTLOutOfBounds, fmt.Sprintf("session ttl %s: this authority allows %s to %s", r.TTL, lease.TTLFloor, c.MaxTTL))
+	if r.TTL < lease.TTLFloor || r.TTL > c.cfg.MaxTTL {
+		return refuse(lease.TTLOutOfBounds, fmt.Sprintf("session ttl %s: this authority allows %s to %s", r.TTL, lease.TTLFloor, c.cfg.MaxTTL))
 	}
 	witnesses, err := c.verify(caller, r.Receipts)
 	if err != nil {
 		c.metrics.invalidReceipts.Inc()
-		c.Log.Error("node refused: receipt not of this authority", zap.String("node", caller.Node), zap.Error(err))
+		c.cfg.Log.Error("node refused: receipt not of this authority", zap.String("node", caller.Node), zap.Error(err))
 		return refuse(ReceiptInvalid, err.Error())
 	}
 	id, err := c.identify(caller.principal(), r.CommandID, digest("register", []any{
@@ -66,7 +66,7 @@ func (c *Coordinator) Register(ctx context.Context, caller Caller, r Registratio
 	}, witnesses)})
 	if err == nil && a.Code == lease.Wait {
 		c.metrics.nodeConflicts.Inc()
-		c.Log.Warn("node conflict", zap.String("node", caller.Node), zap.String("detail", a.Detail))
+		c.cfg.Log.Warn("node conflict", zap.String("node", caller.Node), zap.String("detail", a.Detail))
 	}
 	return a, replayed, err
 }
@@ -92,9 +92,9 @@ func (c *Coordinator) verify(caller Caller, receipts []Receipt) ([]fold.Witness,
 		if err != nil {
 			return nil, err
 		}
-		if !c.Sealer.Key.Verify(r.Seal, c.Sealer.Authority, s.ID(), r.Epoch, caller.Node) {
+		if !c.cfg.Sealer.Key.Verify(r.Seal, c.cfg.Sealer.Authority, s.ID(), r.Epoch, caller.Node) {
 			return nil, fmt.Errorf("receipts[%d]: %s epoch %d was not sealed by authority %s for node %s",
-				i, s, r.Epoch, c.Sealer.Authority, caller.Node)
+				i, s, r.Epoch, c.cfg.Sealer.Authority, caller.Node)
 		}
 		out = append(out, fold.Witness{Scope: s, Epoch: r.Epoch})
 	}
@@ -105,13 +105,13 @@ func (c *Coordinator) verify(caller Caller, receipts []Receipt) ([]fold.Witness,
 // a set that the store has never had: it must register anew, with its receipts
 // (DESIGN 5.8).
 func (c *Coordinator) Heartbeat(ctx context.Context, caller Caller, b lease.Beat) (a lease.Answer, ahead bool, err error) {
-	a, err = c.Engine.Beat(ctx, b)
+	a, err = c.cfg.Engine.Beat(ctx, b)
 	if err != nil {
 		return lease.Answer{}, false, err
 	}
 	if a.Code == lease.Renewed && a.Version.Before(b.Applied) {
 		c.metrics.ahead.Inc()
-		c.Log.Error("node reports a set ahead of the store", zap.String("node", caller.Node),
+		c.cfg.Log.Error("node reports a set ahead of the store", zap.String("node", caller.Node),
 			zap.Uint64("applied", b.Applied.Version), zap.Uint64("stored", a.Version.Version))
 		return lease.Answer{}, true, nil
 	}
@@ -130,7 +130,7 @@ func (c *Coordinator) FetchSet(ctx context.Context, caller Caller, session, nonc
 	if len(known) > MaxKnown {
 		return Set{}, &InputError{Field: "known", Value: fmt.Sprint(len(known)), Problem: fmt.Sprintf("at most %d", MaxKnown)}
 	}
-	got, err := c.Store.Set(ctx, session, known)
+	got, err := c.cfg.Store.Set(ctx, session, known)
 	if err != nil {
 		return Set{}, err
 	}
@@ -143,9 +143,9 @@ func (c *Coordinator) FetchSet(ctx context.Context, caller Caller, session, nonc
 	case s.Nonce != nonce:
 		return Set{Refused: lease.WrongNonce}, nil
 	}
-	if got.Version.Generation < c.Engine.History().Generation {
+	if got.Version.Generation < c.cfg.Engine.History().Generation {
 		// Read before a raise, or from a history that was cut: not to be applied.
-		return Set{}, fmt.Errorf("fetch set: %w", engineStale(c.Engine.Renew(ctx)))
+		return Set{}, fmt.Errorf("fetch set: %w", engineStale(c.cfg.Engine.Renew(ctx)))
 	}
 	return Set{Set: got, Remaining: c.facts(got.Now).Remaining(s)}, nil
 }
@@ -160,8 +160,8 @@ func engineStale(err error) error {
 // facts for reading; nothing is decided with them.
 func (c *Coordinator) facts(now time.Time) lease.Facts {
 	return lease.Facts{
-		Now: now, Generation: c.Engine.History().Generation, Pause: lease.NoPause(),
-		MaxTTL: c.MaxTTL, LockDelay: c.LockDelay,
+		Now: now, Generation: c.cfg.Engine.History().Generation, Pause: lease.NoPause(),
+		MaxTTL: c.cfg.MaxTTL, LockDelay: c.cfg.LockDelay,
 	}
 }
 
@@ -176,7 +176,7 @@ func (c *Coordinator) Close(ctx context.Context, caller Caller, commandID, sessi
 	if err != nil || a.Code != lease.Done || replayed {
 		return a, replayed, err
 	}
-	set, err := c.Store.Set(ctx, session, nil)
+	set, err := c.cfg.Store.Set(ctx, session, nil)
 	if err != nil { // the sweeper will find them
 		return a, replayed, nil
 	}

@@ -21,10 +21,10 @@ const sweepParallel = 256
 // process's incarnation alive. It decides nothing that the rules would not
 // decide for anybody who asks (FC-08).
 func (c *Coordinator) Sweep(ctx context.Context) error {
-	if err := c.Engine.Renew(ctx); err != nil {
+	if err := c.cfg.Engine.Renew(ctx); err != nil {
 		return err
 	}
-	due, err := c.Store.Due(ctx, c.SweepGrace, sweepLimit)
+	due, err := c.cfg.Store.Due(ctx, c.cfg.SweepGrace, sweepLimit)
 	if err != nil {
 		return fmt.Errorf("list due scopes: %w", err)
 	}
@@ -46,15 +46,15 @@ func (c *Coordinator) settleAll(ctx context.Context, due []scope.Scope) {
 }
 
 func (c *Coordinator) settle(ctx context.Context, s scope.Scope) {
-	p, _ := c.Policies.For(s)
-	if _, err := c.Engine.Do(ctx, fold.Command{Action: fold.Settle(s, p)}); err != nil {
-		c.Log.Warn("settle", zap.Stringer("scope", s), zap.Error(err))
+	p, _ := c.cfg.Policies.For(s)
+	if _, err := c.cfg.Engine.Do(ctx, fold.Command{Action: fold.Settle(s, p)}); err != nil {
+		c.cfg.Log.Warn("settle", zap.Stringer("scope", s), zap.Error(err))
 	}
 }
 
 // Prune deletes rows that were kept long enough, a bounded number at a time.
 func (c *Coordinator) Prune(ctx context.Context) error {
-	if err := c.Store.Prune(ctx, c.Retention, sweepLimit); err != nil {
+	if err := c.cfg.Store.Prune(ctx, c.cfg.Retention, sweepLimit); err != nil {
 		return fmt.Errorf("prune: %w", err)
 	}
 	return nil
