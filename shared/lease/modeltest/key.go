@@ -1,0 +1,88 @@
+package modeltest
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// key is an encoding of everything that can influence what happens next, and
+// of nothing else: messages are a bag, records are ordered by their ids.
+func (s *state) key() []byte {
+	b := make([]byte, 0, 512)
+	b = ints(b, s.left.Ticks, s.left.Asks, s.left.Duplicates, s.left.Forces, s.left.Steps, s.left.Restarts, s.left.Raises)
+	b = s.world.Auth.key(b)
+	for _, n := range s.world.Nodes {
+		b = n.key(b)
+	}
+	bag := make([]string, 0, len(s.world.Net))
+	for _, m := range s.world.Net {
+		bag = append(bag, string(m.key(nil)))
+	}
+	slices.Sort(bag)
+	return texts(b, bag...)
+}
+
+func (a Authority) key(b []byte) []byte {
+	b = ints(b, int(a.Case.Scope.Epoch), int(a.Generation), int(a.Step), int(a.PausedAt), a.Renamed)
+	b = texts(b, string(a.Case.Scope.State))
+	for _, l := range a.Case.Leases {
+		b = texts(b, l.ID, string(l.State), string(l.EndReason))
+		b = ints(b, int(l.ClaimBy.UnixNano()), int(l.DrainUntil.UnixNano()), int(l.DrainVersion.Version), int(l.DrainVersion.Generation))
+	}
+	ids := make([]string, 0, len(a.Case.Sessions))
+	for id := range a.Case.Sessions {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		s := a.Case.Sessions[id]
+		b = texts(b, id, s.Nonce, string(s.End))
+		b = ints(b, int(s.ExpiresAt.UnixNano()), int(s.SetVersion), int(s.Applied.Version), int(s.Applied.Generation))
+	}
+	for _, c := range a.Stored {
+		b = ints(b, c.Command)
+	}
+	return b
+}
+
+func (n Node) key(b []byte) []byte {
+	b = ints(b, n.Proc, n.Commands, n.Leases, int(n.Applied.Generation), int(n.Applied.Version), flag(n.Registered))
+	b = texts(b, n.Session, n.LastNonce)
+	for _, h := range n.Holds {
+		b = texts(b, h.Lease)
+		b = ints(b, flag(h.Claimed), flag(h.Closed), int(h.Deadline))
+	}
+	return b
+}
+
+func (m Message) key(b []byte) []byte {
+	b = texts(b, string(m.Kind), m.Session, m.Nonce, m.ResumeNonce, m.Lease, string(m.Code))
+	b = ints(b, flag(m.Answer), m.Node, m.Proc, int(m.SentAt), m.Command, int(m.Epoch), int(m.Applied.Generation), int(m.Applied.Version),
+		int(m.Version.Generation), int(m.Version.Version), int(m.Remaining))
+	for _, e := range m.Set {
+		b = texts(b, e.Lease, string(e.State))
+	}
+	return b
+}
+
+func flag(v bool) int {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+func ints(b []byte, vs ...int) []byte {
+	for _, v := range vs {
+		b = binary.AppendVarint(b, int64(v))
+	}
+	return b
+}
+
+func texts(b []byte, vs ...string) []byte {
+	for _, v := range vs {
+		b = binary.AppendUvarint(b, uint64(len(v)))
+		b = append(b, v...)
+	}
+	return b
+}

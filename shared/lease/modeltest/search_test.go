@@ -1,0 +1,160 @@
+package modeltest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/forgeyard/concurrency/shared/lease"
+	. "github.com/forgeyard/concurrency/shared/lease/modeltest"
+)
+
+// small is a budget in whole ticks: trust ends one before the authority's
+// deadline, a grant follows one after it.
+func small(off Off) *Config {
+	return &Config{
+		Off:    off,
+		Budget: lease.Budget{TTL: 3 * time.Second, Margin: time.Second, LockDelay: time.Second},
+		MaxTTL: 3 * time.Second,
+		Policy: lease.Policy{
+			Requirement: lease.Exclusive, MinTTL: time.Second, MaxTTL: 3 * time.Second,
+			LockDelay: time.Second, ClaimTimeout: 2 * time.Second, OnUncleanEnd: lease.FreeAfter,
+		},
+		Rates: []float64{1, 1},
+	}
+}
+
+// must asks and has the answer delivered at once.
+func must(t *testing.T, w World, node int, k Kind) World {
+	t.Helper()
+	w, ok := w.Ask(node, k, 0)
+	require.True(t, ok, "node %d asks %s", node, k)
+	for range 2 {
+		var err error
+		w, err = w.Deliver(len(w.Net)-1, false)
+		require.NoError(t, err)
+	}
+	return w
+}
+
+// owned is the start of most searches: node 0 owns the scope, node 1 is there.
+func owned(t *testing.T, cfg *Config) World {
+	t.Helper()
+	w := New(cfg)
+	w = must(t, w, 0, Register)
+	w = must(t, w, 0, Fetch)
+	w = must(t, w, 0, Acquire)
+	w = must(t, w, 0, Claim)
+	require.True(t, w.Nodes[0].Holds[0].Claimed)
+	if !cfg.Clone {
+		w = must(t, w, 1, Register)
+		w = must(t, w, 1, Fetch)
+	}
+	return w
+}
+
+// scenarios are what is searched; off is a guard without which each must fail.
+func scenarios() map[string]struct {
+	bounds Bounds
+	shape  func(*Config)
+	from   func(*testing.T, *Config) World
+	off    Off
+} {
+	type scenario = struct {
+		bounds Bounds
+		shape  func(*Config)
+		from   func(*testing.T, *Config) World
+		off    Off
+	}
+	return map[string]scenario{
+		"FC90 force release of a live holder": {
+			bounds: Bounds{Ticks: 5, Asks: 4, Net: 2, Forces: 1, Kinds: []Kind{Beat, Fetch, Acquire, Claim}},
+			off:    Off{Drain: true},
+		},
+		"FC91 heartbeat answer ahead of the applied set": {
+			bounds: Bounds{Ticks: 5, Asks: 5, Net: 2, Forces: 1, Kinds: []Kind{Beat, Acquire, Claim}},
+			off:    Off{Applied: true},
+		},
+		"FC92 delayed and repeated answers": {
+			bounds: Bounds{Ticks: 4, Asks: 6, Net: 3, Duplicates: 1, Forces: 1, Kinds: []Kind{Fetch, Acquire, Claim}},
+			from:   granted,
+			off:    Off{Sets: true},
+		},
+		"FC22 slow answers": {
+			bounds: Bounds{Ticks: 6, Asks: 4, Net: 2, Kinds: []Kind{Beat, Acquire, Claim}},
+			off:    Off{SentAt: true},
+		},
+		"FC101 steps of the store's clock": {
+			bounds: Bounds{Ticks: 6, Asks: 4, Net: 2, Steps: 2, Step: 20 * time.Second, Kinds: []Kind{Beat, Acquire, Claim}},
+			off:    Off{Pause: true},
+		},
+		"FC99 copied data directory": {
+			bounds: Bounds{Ticks: 5, Asks: 5, Net: 2, Kinds: []Kind{Register, Beat, Fetch, Claim}},
+			shape:  func(c *Config) { c.Clone = true },
+			from:   copied,
+			off:    Off{LockFile: true},
+		},
+		"restart and resume, release, close, generation": {
+			bounds: Bounds{Ticks: 4, Asks: 5, Net: 2, Restarts: 1, Raises: 1, Kinds: []Kind{Register, Fetch, Acquire, Claim, Release, Close}},
+		},
+	}
+}
+
+func granted(t *testing.T, cfg *Config) World {
+	t.Helper()
+	w := New(cfg)
+	w = must(t, w, 0, Register)
+	w = must(t, w, 0, Fetch)
+	w = must(t, w, 0, Acquire)
+	w = must(t, w, 1, Register)
+	return must(t, w, 1, Fetch)
+}
+
+func copied(t *testing.T, cfg *Config) World {
+	t.Helper()
+	return owned(t, cfg).Copy(0, 1)
+}
+
+func TestI1_ExhaustiveSearchFindsNoTwoOwners(t *testing.T) {
+	t.Parallel()
+	for name, s := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			r := search(t, s.bounds, s.shape, s.from, Off{})
+			require.NoError(t, r.Broken, r.Story())
+			require.False(t, r.Truncated, "the bounds are larger than the search may be")
+			require.Greater(t, r.States, 1000, "the search did not get anywhere")
+			t.Logf("%d states to depth %d in %s; %s", r.States, r.Depth, time.Since(start).Round(time.Millisecond), s.bounds)
+		})
+	}
+}
+
+func TestI1_SearchFailsWithoutItsGuard(t *testing.T) {
+	t.Parallel()
+	for name, s := range scenarios() {
+		if s.off == (Off{}) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := search(t, s.bounds, s.shape, s.from, s.off)
+			require.Error(t, r.Broken, "without the guard nothing broke: the search proves nothing (%d states)", r.States)
+			t.Logf("%d states; without the guard:\n%s", r.States, r.Story())
+		})
+	}
+}
+
+func search(t *testing.T, b Bounds, shape func(*Config), from func(*testing.T, *Config) World, off Off) Result {
+	t.Helper()
+	cfg := small(off)
+	if shape != nil {
+		shape(cfg)
+	}
+	if from == nil {
+		from = owned
+	}
+	b.States = 1_500_000
+	return Search(from(t, cfg), b)
+}

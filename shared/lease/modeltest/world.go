@@ -1,0 +1,114 @@
+package modeltest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/forgeyard/concurrency/shared/boottime"
+	"github.com/forgeyard/concurrency/shared/lease"
+)
+
+// Off names guards that are switched off, to see that the search then fails.
+type Off struct {
+	Sets      bool // answers install leases that the applied set does not have (FC-92)
+	Applied   bool // a heartbeat answer newer than the applied set extends it (FC-91)
+	SentAt    bool // durations count from the receipt of the answer (FC-22)
+	Drain     bool // a force release ends a live lease at once (FC-90)
+	Pause     bool // the steps of the clock begin no time pause (FC-24, FC-101)
+	Written   bool // an expired lease is not counted, but not ended either (FC-100)
+	LockFile  bool // a copy of the data directory passes for its original (FC-99)
+	LockDelay bool // the authority grants as soon as its own deadline has passed
+}
+
+// Config bounds and shapes a world.
+type Config struct {
+	Off    Off
+	Budget lease.Budget
+	Policy lease.Policy
+	MaxTTL time.Duration
+	Rates  []float64 // of each node's boottime; the authority's clock runs at 1
+	Clone  bool      // node 1 is a copy of node 0 on another machine
+}
+
+// World is one state: true time, the authority, the nodes, and what is on its
+// way. It is a value: every step returns another World and changes nothing of
+// the former.
+type World struct {
+	cfg   *Config
+	Now   time.Duration // true time
+	Auth  Authority
+	Nodes []Node
+	Net   []Message
+}
+
+// New is the world in which nothing has happened yet.
+func New(cfg *Config) World {
+	w := World{cfg: cfg, Auth: newAuthority()}
+	for i := range cfg.Rates {
+		w.Nodes = append(w.Nodes, newNode(i, cfg.Clone))
+	}
+	return w
+}
+
+// boot reads a node's CLOCK_BOOTTIME.
+func (w World) boot(i int) boottime.Instant {
+	return boottime.Instant(float64(w.Now)*w.cfg.Rates[i]) + 1 // zero means never
+}
+
+// Advance lets true time pass.
+func (w World) Advance(d time.Duration) World {
+	w.Now += d
+	return w
+}
+
+// withNode returns w with node n in its place.
+func (w World) withNode(n Node) World {
+	w.Nodes = slices.Clone(w.Nodes)
+	w.Nodes[n.Index] = n
+	return w
+}
+
+// send puts a message on its way.
+func (w World) send(m Message) World {
+	w.Net = append(slices.Clone(w.Net), m)
+	return w
+}
+
+// Drop loses message i.
+func (w World) Drop(i int) World {
+	w.Net = slices.Delete(slices.Clone(w.Net), i, i+1)
+	return w
+}
+
+// Deliver hands over message i; with keep it stays on its way and will come
+// again. The error is a broken property.
+func (w World) Deliver(i int, keep bool) (World, error) {
+	m := w.Net[i]
+	if !keep {
+		w = w.Drop(i)
+	}
+	if m.Answer {
+		return w.withNode(w.Nodes[m.Node].receive(w, m)), nil
+	}
+	return w.decide(m)
+}
+
+// using lists the nodes that believe at this instant that they may act.
+func (w World) using() []int {
+	var out []int
+	for i, n := range w.Nodes {
+		if n.using(w.boot(i)) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Check proves that at most one node acts.
+func (w World) Check() error {
+	if users := w.using(); len(users) > 1 {
+		return fmt.Errorf("nodes %v use the scope at once at %s", users, w.Now)
+	}
+	return nil
+}
