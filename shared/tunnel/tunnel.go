@@ -118,7 +118,6 @@ func sessionConfig(opts Options) *yamux.Config {
 	cfg.ConnectionWriteTimeout = opts.WriteTimeout
 	cfg.StreamOpenTimeout = opts.WriteTimeout
 	cfg.StreamCloseTimeout = opts.WriteTimeout
-	cfg.LogOutput = nil
 	cfg.Logger = zap.NewStdLog(opts.Logger.Named("tunnel").WithOptions(zap.IncreaseLevel(zap.ErrorLevel)))
 	cfg.LogOutput = nil
 	return cfg
@@ -133,7 +132,7 @@ func (t *Tunnel) ClientConn(opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	opts = append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the tunnel is TLS already
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return t.session.Open() }),
-		grpc.WithReadBufferSize(grpcBuffer), grpc.WithWriteBufferSize(grpcBuffer),
+		grpc.WithReadBufferSize(grpcBuffer), grpc.WithWriteBufferSize(grpcBuffer), grpc.WithSharedWriteBuffer(true),
 		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
 	}, opts...)
 	cc, err := grpc.NewClient("passthrough:///tunnel", opts...)
@@ -146,7 +145,9 @@ func (t *Tunnel) ClientConn(opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 // ServerOptions are what a gRPC server on a tunnel's listener should be made
 // with.
 func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ReadBufferSize(grpcBuffer), grpc.WriteBufferSize(grpcBuffer)}
+	return []grpc.ServerOption{
+		grpc.ReadBufferSize(grpcBuffer), grpc.WriteBufferSize(grpcBuffer), grpc.SharedWriteBuffer(true),
+	}
 }
 
 // Listener yields the streams that the peer opens. Closing it closes the

@@ -18,7 +18,7 @@
 //     ErrOutcomeUnknown, never success;
 //   - a standby, or a primary in recovery, is ErrUnavailable.
 //
-// The role needs pg_monitor (or EXECUTE on pg_control_system) beside its
+// The role needs EXECUTE on pg_control_system, the default, beside its
 // tables. Not promised: safety with synchronous_commit off, or against a former
 // primary that still accepts commits after the new one does (DESIGN 2).
 package postgres
