@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -22,6 +23,9 @@ const caValidity = 10 * 365 * 24 * time.Hour
 // backdate is how far a certificate's validity reaches into the past, so that
 // a node whose clock is a little behind can use it at once.
 const backdate = 5 * time.Minute
+
+// ErrExpiredCA says that nothing can be issued any more.
+var ErrExpiredCA = errors.New("identity: CA has expired")
 
 // CA issues certificates for one trust domain.
 type CA struct {
@@ -133,7 +137,18 @@ func (ca *CA) IssueServer(names []string, ips []net.IP, now time.Time, validity 
 	return tls.Certificate{Certificate: chain, PrivateKey: key}, nil
 }
 
+// sign never lets a certificate outlive the CA: it would look valid in its
+// own dates and be refused by everybody.
 func (ca *CA) sign(template *x509.Certificate, public crypto.PublicKey) ([][]byte, error) {
+	if !template.NotAfter.After(template.NotBefore.Add(backdate)) {
+		return nil, fmt.Errorf("sign certificate: validity must be above zero")
+	}
+	if issued := template.NotBefore.Add(backdate); !issued.Before(ca.cert.NotAfter) {
+		return nil, fmt.Errorf("%w: on %s", ErrExpiredCA, ca.cert.NotAfter.Format(time.DateOnly))
+	}
+	if template.NotAfter.After(ca.cert.NotAfter) {
+		template.NotAfter = ca.cert.NotAfter
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, public, ca.key)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate: %w", err)

@@ -7,7 +7,8 @@
 // identity: no request carries a node name that anybody believes (FC-06, I10).
 //
 // Guarantees: a certificate that names two nodes, no tenant, a malformed name
-// or another trust domain is refused; private keys are written with mode 0600.
+// or another trust domain is refused; private keys are written with mode 0600,
+// whatever was there before; no certificate outlives the CA that signed it.
 //
 // Not promised: revocation before expiry.
 package identity

@@ -54,6 +54,17 @@ func TestNodeOfRefusesWhatIsNotExactlyOneNode(t *testing.T) {
 		"foreign scheme":  {"https://forgeyard/node/a", "spiffe://forgeyard/tenant/acme"},
 		"another domain":  {"spiffe://forgeyard/node/a", "spiffe://other/tenant/acme"},
 		"empty node name": {"spiffe://forgeyard/node/", "spiffe://forgeyard/tenant/acme"},
+		"tenant twice":    {"spiffe://forgeyard/node/a", "spiffe://forgeyard/tenant/acme", "spiffe://forgeyard/tenant/acme"},
+		"query":           {"spiffe://forgeyard/node/a?x=1", "spiffe://forgeyard/tenant/acme"},
+		"empty query":     {"spiffe://forgeyard/node/a?", "spiffe://forgeyard/tenant/acme"},
+		"fragment":        {"spiffe://forgeyard/node/a#x", "spiffe://forgeyard/tenant/acme"},
+		"user":            {"spiffe://u@forgeyard/node/a", "spiffe://forgeyard/tenant/acme"},
+		"port":            {"spiffe://forgeyard:1/node/a", "spiffe://forgeyard/tenant/acme"},
+		"escaped slash":   {"spiffe://forgeyard/node%2Fa", "spiffe://forgeyard/tenant/acme"},
+		"escaped letter":  {"spiffe://forgeyard/node/%61%2e", "spiffe://forgeyard/tenant/acme"},
+		"double slash":    {"spiffe://forgeyard//node/a", "spiffe://forgeyard/tenant/acme"},
+		"opaque":          {"spiffe:forgeyard/node/a", "spiffe://forgeyard/tenant/acme"},
+		"domain in case":  {"spiffe://Forgeyard/node/a", "spiffe://forgeyard/tenant/acme"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,4 +103,87 @@ func TestIssueNodeRefusesABadName(t *testing.T) {
 	require.NoError(t, err)
 	_, err = ca.IssueNode(csr, identity.Node{Name: "../x", Tenants: []string{"acme"}}, time.Now(), time.Hour)
 	require.ErrorContains(t, err, `node "../x"`)
+}
+
+func TestACertificateNeverOutlivesItsCA(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	ca, err := identity.NewCA(start, "forgeyard")
+	require.NoError(t, err)
+	root, err := x509.ParseCertificate(ca.DER())
+	require.NoError(t, err)
+	n := identity.Node{Name: "n", Tenants: []string{"acme"}}
+	_, csr, err := identity.NewNodeKey(n.Name)
+	require.NoError(t, err)
+
+	chain, err := ca.IssueNode(csr, n, root.NotAfter.Add(-time.Hour), 24*time.Hour)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(chain[0])
+	require.NoError(t, err)
+	require.Equal(t, root.NotAfter, leaf.NotAfter)
+
+	_, err = ca.IssueNode(csr, n, root.NotAfter, time.Hour)
+	require.ErrorIs(t, err, identity.ErrExpiredCA)
+	_, err = ca.IssueNode(csr, n, start, 0)
+	require.ErrorContains(t, err, "validity")
+}
+
+func TestAnExpiredCertificateIsRefused(t *testing.T) {
+	t.Parallel()
+	ca, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	cert := issue(t, ca, identity.Node{Name: "n", Tenants: []string{"acme"}})
+	_, err = cert.Verify(x509.VerifyOptions{
+		Roots: ca.Pool(), CurrentTime: cert.NotAfter.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	var invalid x509.CertificateInvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, x509.Expired, invalid.Reason)
+}
+
+// A node's certificate must not serve as an authority's.
+func TestANodeIsNoServer(t *testing.T) {
+	t.Parallel()
+	ca, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	cert := issue(t, ca, identity.Node{Name: "localhost", Tenants: []string{"acme"}})
+	_, err = cert.Verify(x509.VerifyOptions{Roots: ca.Pool(), DNSName: "localhost", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	require.Error(t, err)
+}
+
+func TestARewrittenKeyDoesNotKeepALooseMode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "n.pem"), filepath.Join(dir, "n-key.pem")
+	require.NoError(t, os.WriteFile(keyFile, []byte("old"), 0o644))
+	ca, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	key, csr, err := identity.NewNodeKey("n")
+	require.NoError(t, err)
+	chain, err := ca.IssueNode(csr, identity.Node{Name: "n", Tenants: []string{"acme"}}, time.Now(), time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, identity.WritePair(certFile, keyFile, chain, key))
+	info, err := os.Stat(keyFile)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	pair, err := identity.LoadPair(certFile, keyFile)
+	require.NoError(t, err)
+	require.Equal(t, chain, pair.Certificate)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "nothing temporary stays")
+}
+
+func TestAPairThatDoesNotMatchIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ca, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	require.NoError(t, ca.Save(dir))
+	other, _, err := identity.NewNodeKey("n")
+	require.NoError(t, err)
+	require.NoError(t, identity.WritePair(filepath.Join(dir, "x.pem"), filepath.Join(dir, "ca-key.pem"), [][]byte{ca.DER()}, other))
+	require.NoError(t, os.Remove(filepath.Join(dir, "x.pem")))
+	_, err = identity.LoadCA(dir, "forgeyard")
+	require.ErrorContains(t, err, "ca-key.pem")
 }

@@ -77,10 +77,13 @@ func NodeOf(cert *x509.Certificate, trustDomain string) (Node, error) {
 			return Node{}, fmt.Errorf("%w: uri %q is outside trust domain %q", ErrNotANode, u, trustDomain)
 		}
 		kind, value, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+		if plain := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/" + kind + "/" + value}); *u != *plain {
+			return Node{}, fmt.Errorf("%w: uri %q has more than a host and two path elements", ErrNotANode, u)
+		}
 		switch {
 		case kind == "node" && n.Name == "":
 			n.Name = value
-		case kind == "tenant":
+		case kind == "tenant" && !slices.Contains(n.Tenants, value):
 			n.Tenants = append(n.Tenants, value)
 		default:
 			return Node{}, fmt.Errorf("%w: unexpected uri %q", ErrNotANode, u)

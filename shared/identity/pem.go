@@ -9,8 +9,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // NewNodeKey makes a node's key and the request for its certificate. The key
@@ -28,19 +30,34 @@ func NewNodeKey(name string) (crypto.Signer, []byte, error) {
 }
 
 // WritePair writes a chain (leaf first) and its key as PEM. The key file comes
-// first and has mode 0600, so that no certificate stands without its key.
+// first and has mode 0600, so that no certificate stands without its key. Each
+// file is replaced as a whole; one that exists does not keep its mode.
 func WritePair(certFile, keyFile string, chain [][]byte, key crypto.Signer) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return fmt.Errorf("encode key: %w", err)
 	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := replace(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		return fmt.Errorf("write key: %w", err)
 	}
-	if err := os.WriteFile(certFile, EncodeCertificates(chain), 0o644); err != nil {
+	if err := replace(certFile, EncodeCertificates(chain), 0o644); err != nil {
 		return fmt.Errorf("write certificate: %w", err)
 	}
 	return nil
+}
+
+// replace writes a file beside its place, syncs it, and renames it there.
+func replace(path string, text []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once renamed
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // EncodeCertificates returns PEM.
