@@ -11,9 +11,9 @@ import (
 // guards it.
 type index struct {
 	byID    map[string]effect.Effect
-	byKey   map[callKey]string // the latest effect with a caller's key
+	byKey   map[callKey]string  // the latest effect with a caller's key
 	unended map[string]*unended // by lease
-	settled settledHeap // candidates to be dropped, oldest first
+	settled settledHeap         // candidates to be dropped, oldest first
 	waiters map[string][]chan struct{}
 	count   int // settled effects
 }
