@@ -57,7 +57,7 @@ func decode(target any, raw map[string]any) error {
 		Result: target, TagName: tag, ErrorUnused: true, WeaklyTypedInput: false, ZeroFields: false,
 		MatchName: func(key, field string) bool { return key == field },
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			durations, mapstructure.TextUnmarshallerHookFunc(), textsFromNumbers,
+			wholeLists, durations, mapstructure.TextUnmarshallerHookFunc(), textsFromNumbers,
 		),
 	})
 	if err != nil {

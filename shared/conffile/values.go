@@ -67,3 +67,12 @@ func textsFromNumbers(from, to reflect.Type, value any) (any, error) {
 	}
 	return value, nil
 }
+
+// wholeLists makes a list replace the default as a whole: otherwise its
+// elements would take what they leave out from the default at their place.
+func wholeLists(from, to reflect.Value) (any, error) {
+	if to.Kind() == reflect.Slice && to.CanSet() {
+		to.SetZero()
+	}
+	return from.Interface(), nil
+}
