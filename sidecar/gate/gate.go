@@ -76,6 +76,23 @@ func (p Permit) Check() *Refusal {
 	return judge(&e.Term, p.gate.clock.Boot())
 }
 
+// CheckRunning looks whether a call that has started may go on: Uncertain and
+// Releasing let it, Lost and the hard deadline do not (DESIGN 4.7).
+func (p Permit) CheckRunning() *Refusal {
+	e, ok := p.gate.view.Load().Holds[p.key]
+	if !ok {
+		return noHold()
+	}
+	t := &e.Term
+	if t.State == ownership.Lost || (t.Deadline != 0 && !p.gate.clock.Boot().Before(t.Deadline)) {
+		return lost(t)
+	}
+	return nil
+}
+
+// Key is the hold's.
+func (p Permit) Key() ownership.Key { return p.key }
+
 // Term is the hold's term at this moment; zero when the hold is gone.
 func (p Permit) Term() ownership.Term { return p.gate.view.Load().Holds[p.key].Term }
 

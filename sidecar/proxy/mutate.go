@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/forgeyard/concurrency/shared/effect"
+	"github.com/forgeyard/concurrency/sidecar/gate"
+)
+
+// beginTimeout bounds the wait for the disk; an intent that takes longer is
+// not sent.
+const beginTimeout = 10 * time.Second
+
+func (p *Proxy) id() string {
+	return ulid.MustNew(ulid.Timestamp(p.cfg.Clock.Now()), rand.Reader).String()
+}
+
+// callID is a caller's key where it counts.
+type callID struct{ scope, provider, key string }
+
+// mutate carries one mutation: admission, body, intent, second look, send.
+func (p *Proxy) mutate(w http.ResponseWriter, r *http.Request, c call) {
+	permit, refused := p.cfg.Gate.Admit(c.key)
+	if refused != nil {
+		p.refuse(w, r, c, refused)
+		return
+	}
+	release := permit.Done // until somebody else has the permit
+	defer func() { release() }()
+	content, err := p.readBody(r, c)
+	if err != nil {
+		p.refuse(w, r, c, &gate.Refusal{Code: gate.CodeBadRequest, Detail: err.Error(), Term: permit.Term()})
+		return
+	}
+	e := p.intent(r, c, permit, content)
+	free, refused := p.unique(w, r, e)
+	if refused != nil {
+		content.close()
+		if refused.Code != "" {
+			refused.Term = permit.Term()
+			p.refuse(w, r, c, refused)
+		}
+		return
+	}
+	if refused := p.record(e, permit); refused != nil {
+		free()
+		content.close()
+		p.trace(r, c, refused)
+		p.answer(w, r, refused, e.ID)
+		return
+	}
+	s := &send{p: p, call: c, permit: permit, effect: e, content: content, free: free, done: make(chan struct{})}
+	release = func() {} // the send has it now
+	p.calls.Go(func() { s.run(r.Method, c.target(r), outgoing(r.Header, permit.Term(), e.ID, e.Key)) })
+	s.deliver(w, r)
+}
+
+func (p *Proxy) intent(r *http.Request, c call, permit gate.Permit, content *body) effect.Effect {
+	t := permit.Term()
+	return effect.Effect{
+		ID: p.id(), Lease: t.Lease, Scope: t.Scope, Epoch: t.Epoch, Provider: c.upstream.provider.Name, Operation: c.op.Name,
+		Safety: c.op.Safety, Key: callerKey(r), Digest: content.digest, State: effect.Started, StartedAt: p.cfg.Clock.Now(),
+	}
+}
+
+// unique lets one execution of a caller's key through (I7). A refusal with an
+// empty code says that the stored outcome was the answer.
+func (p *Proxy) unique(w http.ResponseWriter, r *http.Request, e effect.Effect) (free func(), refused *gate.Refusal) {
+	if e.Key == "" {
+		return func() {}, nil
+	}
+	id := callID{e.Scope.String(), e.Provider, e.Key}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if earlier, known := p.cfg.Journal.Find(id.scope, id.provider, id.key); known {
+		if refused := judgeRepeat(earlier, e.Digest); refused != nil {
+			return nil, refused
+		}
+		if effect.State(earlier.State) != effect.Failed || earlier.Status != 0 {
+			replay(w, earlier)
+			return nil, &gate.Refusal{}
+		}
+		// It was never sent: the key is free again.
+	}
+	if _, running := p.running[id]; running {
+		return nil, &gate.Refusal{Code: gate.CodeEffectRunning, Detail: "an attempt with this idempotency key is under way"}
+	}
+	p.running[id] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.running, id)
+	}, nil
+}
+
+// judgeRepeat decides about a second request with a key that was executed.
+func judgeRepeat(earlier effect.Effect, digest [sha256.Size]byte) *gate.Refusal {
+	switch {
+	case earlier.Digest != digest:
+		return &gate.Refusal{Code: gate.CodeKeyConflict, Detail: "effect " + earlier.ID + " had this idempotency key with another request"}
+	case earlier.Open():
+		return &gate.Refusal{Code: gate.CodeEffectRunning, Detail: "effect " + earlier.ID + " is still running"}
+	case earlier.State == effect.Unknown:
+		return &gate.Refusal{Code: gate.CodeEffectUnknown, Detail: "effect " + earlier.ID + " has an unknown outcome (" + earlier.Reason + "): find out at the provider before you repeat it"}
+	}
+	return nil
+}
+
+// replay answers with the stored outcome; the provider's body was not kept.
+func replay(w http.ResponseWriter, e effect.Effect) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(HeaderEffect, e.ID)
+	w.Header().Set("Idempotent-Replayed", "true")
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(map[string]any{ // a caller that is gone reads nothing
+		"effect": e.ID, "state": e.State, "status": e.Status, "replayed": true,
+	})
+}
+
+// record makes the intent durable and looks a second time. What is refused
+// after that is Failed, never sent.
+func (p *Proxy) record(e effect.Effect, permit gate.Permit) *gate.Refusal {
+	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout)
+	defer cancel()
+	if err := p.cfg.Journal.Begin(ctx, e); err != nil {
+		p.cfg.Journal.Settle(e.ID, effect.Failed, "not-sent: journal", 0)
+		p.cfg.Log.Error("journal intent", zap.Stringer("scope", e.Scope), zap.Stringer("epoch", e.Epoch), zap.Error(err))
+		return &gate.Refusal{Code: gate.CodeUncertain, Term: permit.Term(), Detail: "the intent could not be made durable; nothing was sent"}
+	}
+	if refused := permit.Check(); refused != nil {
+		p.cfg.Journal.Settle(e.ID, effect.Failed, "not-sent: "+string(refused.Code), 0)
+		return refused
+	}
+	return nil
+}

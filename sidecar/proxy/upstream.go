@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/forgeyard/concurrency/shared/boottime"
+	"github.com/forgeyard/concurrency/shared/clock"
+	"github.com/forgeyard/concurrency/shared/effect"
+)
+
+// Bounds of the idle connections to one provider.
+const (
+	maxIdle    = 32
+	maxIdleAge = 5 * time.Second // below what servers commonly allow
+)
+
+// upstream sends to one provider. Each send is a single attempt on an
+// http.ClientConn, which has no retry in it; net/http.Transport would repeat a
+// request with an Idempotency-Key on a fresh connection (FC-63).
+type upstream struct {
+	provider Provider
+	clock    clock.Clock
+	dialer   dialer
+
+	mu     sync.Mutex
+	idle   []*link
+	pooled *http.Transport
+}
+
+// link is one connection with the HTTP/1.1 client on it.
+type link struct {
+	client *http.ClientConn
+	conn   *fenced
+	since  boottime.Instant // idle
+}
+
+func newUpstream(p Provider, cfg Config) *upstream {
+	u := &upstream{provider: p, clock: cfg.Clock, dialer: newDialer(nil, cfg.TTL)}
+	if p.URL.Scheme == "https" {
+		u.dialer = newDialer(p.tls(), cfg.TTL)
+	}
+	return u
+}
+
+func (u *upstream) address() string {
+	port := u.provider.URL.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.provider.URL.Scheme]
+	}
+	return net.JoinHostPort(u.provider.URL.Hostname(), port)
+}
+
+// get returns an idle connection for operations that may find it stale, else
+// a fresh one: on a stale one an attempt can end Unknown for nothing.
+func (u *upstream) get(ctx context.Context, safety effect.Safety) (*link, error) {
+	if safety == effect.Idempotent || safety == effect.ProviderIdempotent {
+		if l := u.takeIdle(); l != nil {
+			return l, nil
+		}
+	}
+	var made *fenced
+	t := &http.Transport{
+		DisableCompression: true, // the answer passes byte for byte
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := u.dialer.dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			made = conn.(*fenced)
+			return conn, nil
+		},
+	}
+	// The scheme is http on purpose: the dialer has done TLS.
+	client, err := t.NewClientConn(ctx, "http", u.address())
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", u.provider.Name, err)
+	}
+	if made == nil {
+		client.Close()
+		return nil, errors.New("connect to " + u.provider.Name + ": no connection")
+	}
+	return &link{client: client, conn: made}, nil
+}
+
+func (u *upstream) takeIdle() *link {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.clock.Boot()
+	for len(u.idle) > 0 {
+		l := u.idle[len(u.idle)-1]
+		u.idle = u.idle[:len(u.idle)-1]
+		if l.client.Err() == nil && now.Sub(l.since) < maxIdleAge {
+			return l
+		}
+		l.close()
+	}
+	return nil
+}
+
+// put keeps a connection whose call was answered in full.
+func (u *upstream) put(l *link) {
+	l.conn.end()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if l.client.Err() != nil || len(u.idle) >= maxIdle {
+		l.close()
+		return
+	}
+	l.since = u.clock.Boot()
+	u.idle = append(u.idle, l)
+}
+
+// close ends a settled connection in order.
+func (l *link) close() {
+	l.conn.settled()
+	l.client.Close()
+}
