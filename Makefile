@@ -61,6 +61,7 @@ generate: ## Regenerate code from proto/
 .PHONY: verify
 verify: generate ## Regenerate, then fail when the tree differs or go.mod is untidy
 	git diff --exit-code -- proto
+	@new=$$(git ls-files --others --exclude-standard -- proto); if [ -n "$$new" ]; then echo "generated, but not committed: $$new"; exit 1; fi
 	$(GO) mod tidy -diff
 	cd deploy/tools && $(GO) mod tidy -diff
 	$(GO) mod verify
