@@ -79,8 +79,10 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 		h.retryAt = now.Add(pace(a.RetryAfter))
 	case a.Code == lease.Busy:
 		k.refuse(h, ownership.Refused, "the scope is busy", a)
+	case a.Reason == lease.ScopeBlocked || a.Reason == lease.ScopeQuarantined:
+		k.refuse(h, ownership.Blocked, string(a.Reason)+": "+a.Detail, a)
 	default:
-		k.refuse(h, ownership.Refused, a.Detail, a)
+		k.refuse(h, ownership.Refused, string(a.Reason)+": "+a.Detail, a)
 	}
 }
 
@@ -91,7 +93,6 @@ func pace(hint time.Duration) time.Duration {
 }
 
 func (k *Keeper) refuse(h *hold, reason ownership.Reason, detail string, a lease.Answer) {
-	h.refused = &RefusedError{Reason: reason, Answer: a, Detail: detail}
 	k.step(h, ownership.Event{Kind: ownership.EvRefused, Now: k.cfg.Clock.Boot(), Reason: reason, Detail: detail, Successor: a.Holder})
 }
 
@@ -157,8 +158,8 @@ func (k *Keeper) refuseClaim(h *hold, a lease.Answer) {
 		h.retryAt = k.cfg.Clock.Boot().Add(shortestPace)
 		return
 	}
-	h.refused = &RefusedError{Reason: ownership.Expired, Answer: a, Detail: "the grant ended before it was claimed: " + a.Detail}
-	k.step(h, ownership.Event{Kind: ownership.EvDropped, Now: k.cfg.Clock.Boot(), Detail: h.refused.Detail})
+	detail := "the grant ended before it was claimed: " + a.Detail
+	k.step(h, ownership.Event{Kind: ownership.EvDropped, Now: k.cfg.Clock.Boot(), Detail: detail})
 }
 
 // retryClaim claims again a little later: the session had to be renewed first.

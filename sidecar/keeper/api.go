@@ -4,62 +4,52 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/sidecar/ownership"
 )
 
-// Acquire asks for a hold and returns its term once it is Owned. A request
-// with the command id of an earlier one of the same user attaches to it. When
-// ctx ends first the request is given up and what was granted goes back.
-// Errors: *RefusedError, ErrStopped, ctx's.
-func (k *Keeper) Acquire(ctx context.Context, r Request) (ownership.Term, error) {
-	var h *hold
+// Start asks for a hold and returns at once: its key, and a channel that tells
+// every change of its term, the latest wins, closed after the final one. A
+// request with the command id of an earlier one of the same user attaches to
+// it. What the caller does not see through must be Abandoned.
+func (k *Keeper) Start(ctx context.Context, r Request) (ownership.Key, <-chan ownership.Term, error) {
+	var key ownership.Key
 	var terms chan ownership.Term
-	attached := false
 	err := k.do(ctx, func() {
-		if known := k.commands[r.CommandID]; r.CommandID != "" && known != nil && known.req.UID == r.UID {
-			h, attached = known, true
-		} else {
+		h := k.commands[r.CommandID]
+		if r.CommandID == "" || h == nil || h.req.UID != r.UID {
 			h = k.ask(r)
 		}
-		terms = h.watch()
+		key, terms = h.key, h.watch()
 	})
+	return key, terms, err
+}
+
+// Acquire is Start, seen through to ownership. When ctx ends first the request
+// is given up and what was granted goes back. Errors: *RefusedError,
+// ErrStopped, ctx's.
+func (k *Keeper) Acquire(ctx context.Context, r Request) (ownership.Term, error) {
+	key, terms, err := k.Start(ctx, r)
 	if err != nil {
 		return ownership.Term{}, err
 	}
+	var last ownership.Term
 	for {
 		select {
 		case <-ctx.Done():
-			if !attached {
-				k.Abandon(h.key)
-			}
-			return ownership.Term{}, ctx.Err()
+			k.Abandon(key)
+			return last, ctx.Err()
 		case <-k.stopped:
-			return ownership.Term{}, ErrStopped
+			return last, ErrStopped
 		case t, open := <-terms:
-			if done, err := k.outcome(h, t, open); done {
-				return t, err
+			switch {
+			case !open:
+				return last, &RefusedError{Term: last}
+			case t.State == ownership.Owned:
+				return t, nil
 			}
+			last = t
 		}
 	}
-}
-
-// outcome judges a term that a request has come to.
-func (k *Keeper) outcome(h *hold, t ownership.Term, open bool) (done bool, err error) {
-	switch {
-	case t.State == ownership.Owned:
-		return true, nil
-	case open && t.State != ownership.Lost && t.State != ownership.Unowned:
-		return false, nil
-	}
-	var refused *RefusedError
-	if err := k.do(context.Background(), func() { refused = h.refused }); err != nil {
-		return true, err
-	}
-	if refused == nil {
-		refused = &RefusedError{Reason: t.Reason, Detail: t.Detail, Answer: lease.Answer{Holder: t.Successor}}
-	}
-	return true, refused
 }
 
 // ask begins a request, on the loop.

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/forgeyard/concurrency/shared/boottime"
-	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/sidecar/ownership"
 )
 
@@ -22,8 +21,7 @@ type hold struct {
 	req      Request
 	inFlight *atomic.Int64
 	watchers map[chan ownership.Term]struct{}
-	refused  *RefusedError // why it ended without ownership
-	leaseID  string        // chosen for the present request to the authority
+	leaseID  string // chosen for the present request to the authority
 
 	acquiring  bool             // a request to the authority is under way
 	claimAcked bool             // the authority has the claim
@@ -162,7 +160,6 @@ func (k *Keeper) giveUp(h *hold) {
 	if h.m.Term.Successor == nil {
 		reason, detail = ownership.AuthorityUnreachable, "the authority did not answer in time"
 	}
-	h.refused = &RefusedError{Reason: reason, Detail: detail, Answer: lease.Answer{Holder: h.m.Term.Successor}}
 	if h.m.Term.Lease != "" { // granted, not confirmed: it must be given back
 		k.step(h, ownership.Event{Kind: ownership.EvCallerGone, Now: k.cfg.Clock.Boot()})
 		return

@@ -25,15 +25,14 @@ type Request struct {
 	Binding   Binding
 }
 
-// RefusedError says that a request ended without ownership.
-type RefusedError struct {
-	Reason ownership.Reason // Refused, WaitTimeout, Expired or AuthorityUnreachable
-	Answer lease.Answer     // the authority's last, when there is one
-	Detail string
-}
+// RefusedError says that a request ended without ownership; the term has the
+// reason, the detail and, when the scope is held, the holder.
+type RefusedError struct{ Term ownership.Term }
 
 // Error implements error.
-func (e *RefusedError) Error() string { return "keeper: " + string(e.Reason) + ": " + e.Detail }
+func (e *RefusedError) Error() string {
+	return "keeper: " + e.Term.Scope.String() + ": " + string(e.Term.Reason) + ": " + e.Term.Detail
+}
 
 // Errors that callers tell apart.
 var (

@@ -42,6 +42,7 @@ const (
 	Restarted            Reason = "restarted"
 	CallerGone           Reason = "caller-gone"
 	Refused              Reason = "refused"
+	Blocked              Reason = "blocked" // the scope waits for reconciliation, or is quarantined
 	WaitTimeout          Reason = "wait-timeout"
 	ReleasedByCaller     Reason = "released"
 )

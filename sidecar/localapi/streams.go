@@ -1,0 +1,65 @@
+package localapi
+
+import (
+	"io"
+	"net/http"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
+)
+
+// lines writes events as newline-delimited JSON, each at once.
+func lines(w http.ResponseWriter) func(*pb.HoldEvent) error {
+	started := false
+	return func(e *pb.HoldEvent) error {
+		if !started {
+			started = true
+			w.Header().Set("Content-Type", "application/x-ndjson")
+		}
+		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append(text, '\n')); err != nil {
+			return err
+		}
+		return http.NewResponseController(w).Flush()
+	}
+}
+
+// watchJSON is Watch for curl.
+func (v *service) watchJSON(w http.ResponseWriter, r *http.Request) {
+	endJSON(w, v.watch(r.Context(), r.URL.Query().Get("hold_key"), lines(w)))
+}
+
+// holdJSON is Hold for curl: the hold lives as long as the request.
+func (v *service) holdJSON(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		endJSON(w, &inputError{"body", "", err.Error()})
+		return
+	}
+	var req pb.HoldRequest
+	if err := protojson.Unmarshal(text, &req); err != nil {
+		endJSON(w, &inputError{"body", "", err.Error()})
+		return
+	}
+	endJSON(w, v.hold(r.Context(), &req, lines(w)))
+}
+
+// endJSON writes an error that came before the first event.
+func endJSON(w http.ResponseWriter, err error) {
+	if err == nil || w.Header().Get("Content-Type") != "" {
+		return
+	}
+	st := status.Convert(toStatus(err))
+	text, marshalErr := protojson.Marshal(st.Proto())
+	if marshalErr != nil {
+		text = []byte("{}")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write(append(text, '\n')) // a caller that is gone reads nothing
+}
