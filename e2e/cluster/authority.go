@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Options are common to the processes of one cluster.
+type Options struct {
+	Bin      string // directory of the three programs
+	Dir      string // for data, logs and configuration
+	Detached bool   // processes outlive the parent
+}
+
+func (o Options) program(name string) string { return filepath.Join(o.Bin, name) }
+
+// AuthorityReady is what the authority announces.
+type AuthorityReady struct {
+	Nodes          string `json:"nodes"`
+	People         string `json:"people"`
+	Ops            string `json:"ops"`
+	CA             string `json:"ca"`
+	JoinTokenFile  string `json:"join_token_file"`
+	AdminTokenFile string `json:"admin_token_file"`
+	OperatorConfig string `json:"operator_config"`
+	PID            int    `json:"pid"`
+}
+
+func (r AuthorityReady) pid() int { return r.PID }
+
+// Authority is one authority in dev mode. Its addresses stay the same over
+// restarts.
+type Authority struct {
+	*Process
+	AuthorityReady
+	opts Options
+	args []string
+}
+
+// StartAuthority starts one whose policy section is the given YAML.
+func StartAuthority(ctx context.Context, opts Options, policy string) (*Authority, error) {
+	a := &Authority{opts: opts}
+	if err := os.MkdirAll(a.dir(), 0o700); err != nil {
+		return nil, fmt.Errorf("start authority: %w", err)
+	}
+	a.args = []string{"dev", "--data-dir", a.dir(), "--log.format", "console"}
+	if policy != "" {
+		file := filepath.Join(opts.Dir, "policy.yaml")
+		if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+			return nil, fmt.Errorf("start authority: %w", err)
+		}
+		a.args = append(a.args, "--policy-file", file)
+	}
+	if err := a.start(ctx, a.args); err != nil {
+		return nil, err
+	}
+	a.args = append(a.args, "--listen-nodes", a.Nodes, "--listen-people", a.People, "--listen-ops", a.Ops)
+	return a, nil
+}
+
+// Restart starts a stopped authority again on its data and addresses.
+func (a *Authority) Restart(ctx context.Context) error { return a.start(ctx, a.args) }
+
+func (a *Authority) dir() string { return filepath.Join(a.opts.Dir, "authority") }
+
+func (a *Authority) start(ctx context.Context, args []string) error {
+	p, err := Start(Command{Name: "authority", Path: a.opts.program("forgeyard-authority"), Args: args, Dir: a.opts.Dir, Detached: a.opts.Detached})
+	if err != nil {
+		return err
+	}
+	ready, err := awaitReady[AuthorityReady](ctx, p, filepath.Join(a.dir(), "ready.json"))
+	if err != nil {
+		return errors.Join(err, p.Stop())
+	}
+	a.Process, a.AuthorityReady = p, ready
+	return nil
+}
