@@ -1,0 +1,45 @@
+package sidecar
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/forgeyard/concurrency/shared/effect"
+	"github.com/forgeyard/concurrency/shared/tunnel"
+	"github.com/forgeyard/concurrency/sidecar/journal"
+	"github.com/forgeyard/concurrency/sidecar/uplink"
+)
+
+// inspector answers the authority's questions from the published View.
+type inspector struct{ s *Sidecar }
+
+var _ uplink.Inspector = inspector{}
+
+// Inspect implements uplink.Inspector.
+func (i inspector) Inspect(effects bool, limit int) uplink.Report {
+	r := uplink.Report{State: i.s.keeper.Status().State}
+	for _, e := range i.s.keeper.View().Holds {
+		_, unknown := i.s.journal.Counts(e.Term.Lease)
+		r.Holds = append(r.Holds, uplink.HoldReport{Term: e.Term, InFlight: e.InFlight.Load(), Unknown: unknown})
+	}
+	if effects {
+		r.Effects = i.s.journal.List(journal.Filter{Limit: limit})
+	}
+	return r
+}
+
+// effects is the journal as the local API asks it.
+type effects struct{ *journal.Journal }
+
+// Effects lists by scope and state, newest first.
+func (e effects) Effects(scope, state string, limit int) []effect.Effect {
+	return e.List(journal.Filter{Scope: scope, State: effect.State(state), Limit: limit})
+}
+
+// tunnelOptions notice a dead peer early enough to try another replica while
+// the session can still be saved.
+func tunnelOptions(s SessionConfig, log *zap.Logger) tunnel.Options {
+	patience := max(s.UncertainAfter/2, 200*time.Millisecond)
+	return tunnel.Options{KeepAlive: max(s.Interval, 200*time.Millisecond), WriteTimeout: patience, HandshakeTimeout: patience, Logger: log}
+}

@@ -1,0 +1,286 @@
+package sidecar
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/forgeyard/concurrency/shared/clock"
+	"github.com/forgeyard/concurrency/shared/identity"
+	"github.com/forgeyard/concurrency/shared/telemetry"
+	"github.com/forgeyard/concurrency/sidecar/cache"
+	"github.com/forgeyard/concurrency/sidecar/gate"
+	"github.com/forgeyard/concurrency/sidecar/journal"
+	"github.com/forgeyard/concurrency/sidecar/keeper"
+	"github.com/forgeyard/concurrency/sidecar/localapi"
+	"github.com/forgeyard/concurrency/sidecar/proxy"
+	"github.com/forgeyard/concurrency/sidecar/uplink"
+)
+
+// Sidecar is the assembled agent. Use New, then Run.
+type Sidecar struct {
+	cfg     Config
+	log     *zap.Logger
+	clock   clock.Clock
+	reg     *prometheus.Registry
+	lock    *cache.Lock
+	cache   *cache.Cache
+	journal *journal.Journal
+	gate    *gate.Gate
+	keeper  *keeper.Keeper
+	proxy   *proxy.Proxy
+}
+
+// New checks the configuration and opens everything that is on disk.
+func New(cfg Config, log *zap.Logger) (*Sidecar, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Sidecar{cfg: cfg, log: log, clock: clock.System(), reg: telemetry.NewRegistry()}
+	if err := s.build(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Sidecar) build() error {
+	if err := os.MkdirAll(s.cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	var err error
+	if s.lock, err = cache.Acquire(filepath.Join(s.cfg.DataDir, "lock")); err != nil {
+		return err
+	}
+	if err := s.openFiles(); err != nil {
+		return err
+	}
+	s.gate = gate.New(s.clock)
+	if s.keeper, err = s.newKeeper(); err != nil {
+		return err
+	}
+	s.proxy, err = s.newProxy()
+	return err
+}
+
+func (s *Sidecar) openFiles() error {
+	var damage cache.Damage
+	var err error
+	if s.cache, damage, err = cache.Open(cache.Config{Dir: s.cfg.DataDir, Now: s.clock.Now()}); err != nil {
+		return err
+	}
+	if damage.SetAside != "" {
+		s.log.Error("cache was damaged: set aside, starting with nothing", zap.String("file", damage.SetAside), zap.Error(damage.Cause))
+	}
+	if s.journal, err = journal.Open(journal.Config{Path: filepath.Join(s.cfg.DataDir, "journal.db"), Clock: s.clock, Log: s.log}); err != nil {
+		return err
+	}
+	if d := s.journal.Damage(); d.SetAside != "" {
+		s.log.Error("journal was damaged: set aside; what it knew of open effects is lost", zap.String("file", d.SetAside), zap.Error(d.Cause))
+	}
+	return nil
+}
+
+func (s *Sidecar) newKeeper() (*keeper.Keeper, error) {
+	boot, err := clock.BootID()
+	if err != nil {
+		return nil, err
+	}
+	return keeper.New(keeper.Config{
+		Node: s.cfg.Node, BootID: boot, Budget: s.cfg.budget(), SettleTimeout: s.cfg.SettleTimeout, Cache: s.cache,
+		LockFile: s.lock.ID(), Gate: s.gate, Effects: s.journal, Clock: s.clock, Log: s.log, Registerer: s.reg, Alive: localapi.Alive,
+	}, rand.Text())
+}
+
+func (s *Sidecar) newProxy() (*proxy.Proxy, error) {
+	providers, err := s.cfg.providers()
+	if err != nil {
+		return nil, err
+	}
+	return proxy.New(proxy.Config{
+		Node: s.cfg.Node, Providers: providers, Gate: s.gate, Journal: s.journal, Clock: s.clock, Log: s.log, Registerer: s.reg,
+		TTL: s.cfg.Session.TTL, CallLimit: s.cfg.Proxy.CallLimit, BodyLimit: s.cfg.Proxy.BodyLimit, SpoolDir: s.cfg.DataDir,
+	})
+}
+
+// listeners are what callers connect to.
+type listeners struct {
+	proxy, local, ops net.Listener
+}
+
+func (s *Sidecar) listen() (l listeners, err error) {
+	if l.proxy, err = net.Listen("tcp", s.cfg.Proxy.Listen); err != nil {
+		return l, fmt.Errorf("listen for the proxy: %w", err)
+	}
+	if l.local, err = localapi.Listen(s.cfg.socket()); err != nil {
+		return l, err
+	}
+	if s.cfg.Ops.Listen != "" {
+		if l.ops, err = net.Listen("tcp", s.cfg.Ops.Listen); err != nil {
+			return l, fmt.Errorf("listen for operators: %w", err)
+		}
+	}
+	return l, nil
+}
+
+// Run serves until ctx ends, then stops in order: doors, keeper, files.
+func (s *Sidecar) Run(ctx context.Context) error {
+	defer s.close()
+	up, err := s.newUplink(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := s.listen()
+	if err != nil {
+		return err
+	}
+	// The keeper and its uplink outlive the doors: what ends there is released.
+	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopInner()
+	var core, doors errgroup.Group
+	core.Go(func() error { return s.keeper.Run(inner, up) })
+	core.Go(func() error { return up.Run(inner) })
+	outer, stopOuter := context.WithCancel(ctx)
+	defer stopOuter()
+	door := func(serve func(context.Context) error) {
+		doors.Go(func() error {
+			defer stopOuter() // one door that fails ends the others
+			return serve(outer)
+		})
+	}
+	door(func(ctx context.Context) error { return s.proxy.Serve(ctx, l.proxy) })
+	door(func(ctx context.Context) error { return s.localAPI(up).Serve(ctx, l.local) })
+	if l.ops != nil {
+		door(func(ctx context.Context) error { return s.serveOps(ctx, l.ops) })
+	}
+	if err := s.announce(l); err != nil {
+		stopOuter()
+		return errors.Join(err, doors.Wait())
+	}
+	s.log.Info("sidecar serves", zap.String("node", s.cfg.Node), zap.String("socket", s.cfg.socket()), zap.Stringer("proxy", l.proxy.Addr()))
+	<-outer.Done()
+	if s.cfg.ReleaseOnStop {
+		s.releaseAll(inner)
+	}
+	err = doors.Wait()
+	stopInner()
+	return errors.Join(err, core.Wait())
+}
+
+func (s *Sidecar) releaseAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.SettleTimeout)
+	defer cancel()
+	if err := s.keeper.ReleaseAll(ctx); err != nil {
+		s.log.Warn("release on stop", zap.Error(err))
+	}
+}
+
+func (s *Sidecar) newUplink(ctx context.Context) (*uplink.Uplink, error) {
+	cert, err := s.certificate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := identity.LoadPool(s.cfg.Authority.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	return uplink.New(uplink.Config{
+		Addresses: s.cfg.Authority.Addresses, Certificate: cert, Roots: roots, Node: s.cfg.Node, Software: Software,
+		Registrar: s.keeper, Inspector: inspector{s}, Clock: s.clock, Log: s.log, Tunnel: tunnelOptions(s.cfg.Session, s.log),
+	}), nil
+}
+
+func (s *Sidecar) certificate(ctx context.Context) (tls.Certificate, error) {
+	a := s.cfg.Authority
+	if a.CertificateFile != "" {
+		return identity.LoadPair(a.CertificateFile, a.KeyFile)
+	}
+	return uplink.Certificate(ctx, uplink.Enrolment{
+		Node: s.cfg.Node, Dir: s.cfg.DataDir, CAFile: a.CAFile, PeopleAddress: a.PeopleAddress, TokenFile: a.JoinTokenFile,
+	})
+}
+
+func (s *Sidecar) localAPI(up *uplink.Uplink) *localapi.Server {
+	return localapi.New(localapi.Config{
+		Node: s.cfg.Node, Software: Software, Keeper: s.keeper, Effects: effects{s.journal}, BaseURLs: s.proxy.BaseURLs,
+		Proxy: s.proxy.Address, Uplink: up.Address, Clock: s.clock, Log: s.log,
+	})
+}
+
+func (s *Sidecar) serveOps(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{Handler: telemetry.Handler(s.reg, s.ready), ReadHeaderTimeout: 5 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { srv.Close() })
+	defer stopped()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve operators: %w", err)
+	}
+	return nil
+}
+
+// ready says whether the authority has confirmed this node lately.
+func (s *Sidecar) ready() error {
+	if err := s.journal.Err(); err != nil {
+		return err
+	}
+	if st := s.keeper.Status(); st.State != "confirmed" {
+		return fmt.Errorf("session is %s %s", st.State, st.Detail)
+	}
+	return nil
+}
+
+// Ready is what ready.json in the data directory says once everything serves.
+type Ready struct {
+	Node   string `json:"node"`
+	PID    int    `json:"pid"`
+	Socket string `json:"socket"`
+	Proxy  string `json:"proxy"`
+	Ops    string `json:"ops"`
+}
+
+func (s *Sidecar) announce(l listeners) error {
+	r := Ready{Node: s.cfg.Node, PID: os.Getpid(), Socket: s.cfg.socket(), Proxy: l.proxy.Addr().String()}
+	if l.ops != nil {
+		r.Ops = l.ops.Addr().String()
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	path := filepath.Join(s.cfg.DataDir, "ready.json")
+	if err := os.WriteFile(path+".new", append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	return nil
+}
+
+// close closes what is on disk; it tolerates what was never opened.
+func (s *Sidecar) close() {
+	if s.journal != nil {
+		if err := s.journal.Close(); err != nil {
+			s.log.Warn("close journal", zap.Error(err))
+		}
+	}
+	if s.cache != nil {
+		if err := s.cache.Close(); err != nil {
+			s.log.Warn("close cache", zap.Error(err))
+		}
+	}
+	if s.lock != nil {
+		s.lock.Close()
+	}
+}
