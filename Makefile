@@ -29,17 +29,21 @@ build: ## Build forgeyard, forgeyard-authority and forgeyard-sidecar into bin/
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -o $(BIN)/ ./authority/cmd/forgeyard-authority ./sidecar/cmd/forgeyard-sidecar ./sidecar/cmd/forgeyard
 
+.PHONY: $(BIN)/demo
+$(BIN)/demo:
+	@$(GO) build -trimpath -o $@ ./e2e/demo
+
 .PHONY: demo
-demo: build ## Tell the main job end to end on the embedded store, in under a minute
-	@$(GO) run ./e2e/demo -bin $(BIN)
+demo: build $(BIN)/demo ## Tell the main job end to end on the embedded store, in under a minute
+	@$(BIN)/demo -bin $(BIN)
 
 .PHONY: up
-up: build ## Leave a stack of authority and two sidecars running; prints the addresses
-	@$(GO) run ./e2e/demo -bin $(BIN) -dir $(RUN_DIR) up
+up: build $(BIN)/demo ## Leave a stack of authority and two sidecars running; prints the addresses
+	@$(BIN)/demo -bin $(BIN) -dir $(RUN_DIR) up
 
 .PHONY: down
-down: ## End the stack of `make up` and remove its files
-	@$(GO) run ./e2e/demo -dir $(RUN_DIR) down
+down: $(BIN)/demo ## End the stack of `make up` and remove its files
+	@$(BIN)/demo -dir $(RUN_DIR) down
 
 .PHONY: test
 test: ## Run every test but e2e, against real Postgres too (RACE=-race, PKG=./...)

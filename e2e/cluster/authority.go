@@ -26,10 +26,10 @@ type AuthorityReady struct {
 	JoinTokenFile  string `json:"join_token_file"`
 	AdminTokenFile string `json:"admin_token_file"`
 	OperatorConfig string `json:"operator_config"`
-	PID            int    `json:"pid"`
+	ProcessID      int    `json:"pid"`
 }
 
-func (r AuthorityReady) pid() int { return r.PID }
+func (r AuthorityReady) pid() int { return r.ProcessID }
 
 // Authority is one authority in dev mode. Its addresses stay the same over
 // restarts.

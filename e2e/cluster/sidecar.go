@@ -13,14 +13,14 @@ import (
 
 // SidecarReady is what a sidecar announces.
 type SidecarReady struct {
-	Socket string `json:"socket"`
-	Proxy  string `json:"proxy"`
-	Ops    string `json:"ops"`
-	Node   string `json:"node"`
-	PID    int    `json:"pid"`
+	Socket    string `json:"socket"`
+	Proxy     string `json:"proxy"`
+	Ops       string `json:"ops"`
+	Node      string `json:"node"`
+	ProcessID int    `json:"pid"`
 }
 
-func (r SidecarReady) pid() int { return r.PID }
+func (r SidecarReady) pid() int { return r.ProcessID }
 
 // Session holds the figures of a sidecar's liveness.
 type Session struct {
