@@ -199,6 +199,7 @@ func (s *Sidecar) newUplink(ctx context.Context) (*uplink.Uplink, error) {
 	return uplink.New(uplink.Config{
 		Addresses: s.cfg.Authority.Addresses, Certificate: cert, Roots: roots, Node: s.cfg.Node, Software: Software,
 		Registrar: s.keeper, Inspector: inspector{s}, Clock: s.clock, Log: s.log, Tunnel: tunnelOptions(s.cfg.Session, s.log),
+		MaxPause: min(s.cfg.Session.Interval, 3*time.Second),
 	}), nil
 }
 

@@ -19,7 +19,7 @@ import (
 // Pacing of attempts at a busy scope.
 const (
 	longestPace   = 500 * time.Millisecond // however far the server's hint lies ahead: a holder may release early
-	shortestPace  = 50 * time.Millisecond
+	shortestPace  = 100 * time.Millisecond
 	answerTimeout = 5 * time.Second // for the authority to say anything at all
 )
 

@@ -185,6 +185,10 @@ func (k *Keeper) report(h *hold, from ownership.State) {
 		k.cfg.Log.Warn("hold", fields...)
 		return
 	}
+	if t.State == ownership.Acquiring || t.State == ownership.Waiting {
+		k.cfg.Log.Debug("hold", fields...) // once for each attempt
+		return
+	}
 	k.cfg.Log.Info("hold", fields...)
 }
 

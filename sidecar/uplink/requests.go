@@ -2,11 +2,13 @@ package uplink
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/oklog/ulid/v2"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
@@ -31,6 +33,7 @@ func (u *Uplink) register(ctx context.Context, c *conn) error {
 		ProtocolMin: protocolMin, ProtocolMax: protocolMax, Nonce: r.Nonce, BootId: r.BootID,
 		LockDevice: r.LockFile.Device, LockInode: r.LockFile.Inode, Ttl: durationpb.New(r.TTL),
 		ResumeSession: r.Resume, ResumeNonce: r.ResumeNonce, Software: u.cfg.Software,
+		CommandId: ulid.MustNew(ulid.Timestamp(u.cfg.Clock.Now()), rand.Reader).String(),
 	}
 	for _, have := range r.Receipts {
 		msg.Receipts = append(msg.Receipts, &pb.Receipt{Scope: have.Scope, Epoch: uint64(have.Epoch), Seal: have.Seal})
@@ -128,7 +131,7 @@ func fromSet(m *pb.LeaseSet) (keeper.Set, error) {
 // Do implements keeper.Link: it sends the command on every new stream, and
 // after every fault, until it is decided.
 func (u *Uplink) Do(ctx context.Context, cmd keeper.Command) (lease.Answer, error) {
-	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(longPause), backoff.WithMaxElapsedTime(0))
+	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(u.cfg.MaxPause), backoff.WithMaxElapsedTime(0))
 	for {
 		c, err := u.connection(ctx, true)
 		if err != nil {

@@ -48,6 +48,7 @@ type Config struct {
 	Clock       clock.Clock
 	Log         *zap.Logger
 	Tunnel      tunnel.Options
+	MaxPause    time.Duration // longest pause between two attempts to connect
 }
 
 // Uplink is the connection to the authority. Use New, then Run.
@@ -64,16 +65,13 @@ var _ keeper.Link = (*Uplink)(nil)
 // New returns an Uplink that is not connected.
 func New(cfg Config) *Uplink { return &Uplink{cfg: cfg, changed: make(chan struct{})} }
 
-// Bounds of the pause between two attempts to connect.
-const (
-	firstPause = 50 * time.Millisecond
-	longPause  = 3 * time.Second
-)
+// firstPause is the pause after a first failure.
+const firstPause = 50 * time.Millisecond
 
 // Run connects, and connects again, until ctx ends.
 func (u *Uplink) Run(ctx context.Context) error {
 	pause := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(longPause),
+		backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(u.cfg.MaxPause),
 		backoff.WithMaxElapsedTime(0), backoff.WithRandomizationFactor(0.5),
 	)
 	for n := 0; ctx.Err() == nil; n++ {
@@ -87,7 +85,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 		var refused *waitError
 		if errors.As(err, &refused) {
 			u.cfg.Registrar.Waiting(refused.answer)
-			wait = min(max(refused.answer.RetryAfter, firstPause), longPause)
+			wait = min(max(refused.answer.RetryAfter, firstPause), u.cfg.MaxPause)
 		}
 		if ctx.Err() == nil {
 			u.cfg.Log.Warn("no uplink", zap.String("node", u.cfg.Node), zap.String("address", addr), zap.Duration("retry_in", wait), zap.Error(err))
