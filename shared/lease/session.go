@@ -102,7 +102,9 @@ func Heartbeat(f Facts, s Session, b Beat) (Session, Answer) {
 }
 
 // Close ends a session by its own process, which has closed its gates and cut
-// its connections before: everything it held is silent at once.
+// its connections before: everything it held is silent at once. The process
+// must never register with the same nonce again: a Close that is still on its
+// way would end what it holds by then.
 func Close(f Facts, s Session, nonce string) (Change, Answer) {
 	switch {
 	case s.End != SessionOpen:

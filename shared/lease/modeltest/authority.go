@@ -31,6 +31,10 @@ type Stored struct {
 	Answer  Message
 }
 
+func (a Authority) has(leaseID string) bool {
+	return slices.ContainsFunc(a.Case.Leases, func(l lease.Lease) bool { return l.ID == leaseID })
+}
+
 var origin = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 
 // longAgo lets a world start without a time pause.
@@ -127,7 +131,7 @@ func (w World) write(ch lease.Change, granted string) (World, error) {
 	}
 	w.Auth.Case = w.Auth.Case.Apply(ch)
 	if granted != "" {
-		if users := w.using(); len(users) > 0 {
+		if users := w.Users(); len(users) > 0 {
 			return w, fmt.Errorf("granted %s at %s while nodes %v still use the scope", granted, w.Now, users)
 		}
 		if w.Auth.Case.Scope.Epoch <= w.Auth.Issued {

@@ -12,6 +12,7 @@
 // # Properties, checked after every step
 //
 //   - No two nodes use one exclusive scope at one instant (I1, I5).
+//   - No node uses a lease that the authority has ended.
 //   - Nobody is granted the scope while anybody else still uses it (I5).
 //   - Every grant's epoch is above every epoch issued before, force releases
 //     included (I2), and every Change passes lease.Validate (I1, I2).

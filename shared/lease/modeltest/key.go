@@ -10,12 +10,22 @@ import (
 func (s *state) key() []byte {
 	b := make([]byte, 0, 512)
 	b = ints(b, s.left.Ticks, s.left.Asks, s.left.Duplicates, s.left.Forces, s.left.Steps, s.left.Restarts, s.left.Raises)
+	b = ints(b, int(s.world.Now))
 	b = s.world.Auth.key(b)
 	for _, n := range s.world.Nodes {
 		b = n.key(b)
 	}
+	again := s.left.Duplicates > 0 || s.world.cfg.repeats // else no command comes twice
+	if again {
+		for _, c := range s.world.Auth.Stored {
+			b = ints(b, c.Command)
+		}
+	}
 	bag := make([]string, 0, len(s.world.Net))
 	for _, m := range s.world.Net {
+		if !again {
+			m.Command = 0
+		}
 		bag = append(bag, string(m.key(nil)))
 	}
 	slices.Sort(bag)
@@ -39,14 +49,11 @@ func (a Authority) key(b []byte) []byte {
 		b = texts(b, id, s.Nonce, string(s.End))
 		b = ints(b, int(s.ExpiresAt.UnixNano()), int(s.SetVersion), int(s.Applied.Version), int(s.Applied.Generation))
 	}
-	for _, c := range a.Stored {
-		b = ints(b, c.Command)
-	}
 	return b
 }
 
 func (n Node) key(b []byte) []byte {
-	b = ints(b, n.Proc, n.Commands, n.Leases, int(n.Applied.Generation), int(n.Applied.Version), flag(n.Registered))
+	b = ints(b, n.Proc, n.Leases, int(n.Applied.Generation), int(n.Applied.Version), flag(n.Registered))
 	b = texts(b, n.Session, n.LastNonce)
 	for _, h := range n.Holds {
 		b = texts(b, h.Lease)

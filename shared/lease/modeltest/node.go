@@ -34,6 +34,10 @@ type Hold struct {
 	Deadline boottime.Instant // everything is cut
 }
 
+func (h Hold) inUse(now boottime.Instant) bool {
+	return h.Claimed && !h.Closed && now.Before(h.Deadline)
+}
+
 func newNode(i int, clone bool) Node {
 	n := Node{Index: i, Name: fmt.Sprintf("node-%d", i), LockFile: lease.LockFile{Device: 1, Inode: uint64(i) + 1}, Proc: 1}
 	if clone {
@@ -44,8 +48,10 @@ func newNode(i int, clone bool) Node {
 
 func (n Node) nonce() string { return fmt.Sprintf("nonce-%d-%d", n.Index, n.Proc) }
 
+func (n Node) command() int { return (n.Index*100+n.Proc)*1000 + n.Commands }
+
 func (n Node) using(now boottime.Instant) bool {
-	return slices.ContainsFunc(n.Holds, func(h Hold) bool { return h.Claimed && !h.Closed && now.Before(h.Deadline) })
+	return slices.ContainsFunc(n.Holds, func(h Hold) bool { return h.inUse(now) })
 }
 
 // Restart is kill -9 and a new process in the same boot: the old one's holds
@@ -94,12 +100,15 @@ func (w World) Ask(i int, k Kind, hold int) (World, bool) {
 		for _, h := range n.Holds {
 			n = n.close(h.Lease)
 		}
-		n.Registered, n.Session, n.Holds = false, "", nil
+		n.Commands++ // a process that closed its session is gone (lease.Close)
+		m.Command = n.command()
+		w = w.withNode(n).send(m)
+		return w.Restart(i), true
 	case Beat, Fetch:
 	}
 	if k != Beat && k != Fetch {
 		n.Commands++
-		m.Command = (i*100+n.Proc)*1000 + n.Commands
+		m.Command = n.command()
 	}
 	return w.withNode(n).send(m), true
 }

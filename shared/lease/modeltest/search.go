@@ -13,7 +13,7 @@ import (
 type Bounds struct {
 	Ticks, Asks, Net, Duplicates, Forces, Steps, Restarts, Raises int
 	Step                                                          time.Duration // of the store's clock
-	Kinds                                                         []Kind        // what nodes ask
+	Kinds                                                         [][]Kind      // what each node asks
 	States                                                        int           // the search gives up beyond; 0: none
 }
 
@@ -51,6 +51,7 @@ func (s *state) trace() []string {
 // a property breaks.
 func Search(w World, b Bounds) Result {
 	var r Result
+	w.cfg.repeats = b.Duplicates > 0
 	seed := maphash.MakeSeed()
 	first := &state{world: w, left: b}
 	seen := map[uint64]struct{}{maphash.Bytes(seed, first.key()): {}}
@@ -105,7 +106,7 @@ type adder func(left Bounds, did string, w World, err error)
 func (s *state) timePasses(add adder) {
 	if left := s.left; left.Ticks > 0 {
 		left.Ticks--
-		add(left, "tick", s.world.Advance(time.Second), nil)
+		add(left, "a second passes", s.world.Advance(time.Second), nil)
 	}
 	if left := s.left; left.Steps > 0 {
 		left.Steps--
@@ -139,7 +140,7 @@ func (s *state) nodeAsks(i int, add adder) {
 		return
 	}
 	left.Asks--
-	for _, k := range left.Kinds {
+	for _, k := range left.Kinds[i] {
 		holds := 1
 		if k == Claim || k == Release {
 			holds = len(s.world.Nodes[i].Holds)

@@ -29,6 +29,8 @@ type Config struct {
 	MaxTTL time.Duration
 	Rates  []float64 // of each node's boottime; the authority's clock runs at 1
 	Clone  bool      // node 1 is a copy of node 0 on another machine
+
+	repeats bool // some message may come twice
 }
 
 // World is one state: true time, the authority, the nodes, and what is on its
@@ -94,8 +96,8 @@ func (w World) Deliver(i int, keep bool) (World, error) {
 	return w.decide(m)
 }
 
-// using lists the nodes that believe at this instant that they may act.
-func (w World) using() []int {
+// Users lists the nodes that believe at this instant that they may act.
+func (w World) Users() []int {
 	var out []int
 	for i, n := range w.Nodes {
 		if n.using(w.boot(i)) {
@@ -105,9 +107,17 @@ func (w World) using() []int {
 	return out
 }
 
-// Check proves that at most one node acts.
+// Check proves that at most one node acts, and only under a lease that the
+// authority has not ended.
 func (w World) Check() error {
-	if users := w.using(); len(users) > 1 {
+	for i, n := range w.Nodes {
+		for _, h := range n.Holds {
+			if h.inUse(w.boot(i)) && !w.Auth.has(h.Lease) {
+				return fmt.Errorf("node %d uses %s at %s, which has ended", i, h.Lease, w.Now)
+			}
+		}
+	}
+	if users := w.Users(); len(users) > 1 {
 		return fmt.Errorf("nodes %v use the scope at once at %s", users, w.Now)
 	}
 	return nil
