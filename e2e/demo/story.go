@@ -147,7 +147,7 @@ func (s *story) outage(ctx context.Context) error {
 		return err
 	}
 	s.tell("the authority stops. deployer-B keeps its scope for as long as it is certain")
-	if err := s.await(ctx, "OwnershipUncertain"); err != nil {
+	if err := s.await(ctx, "ownership-uncertain"); err != nil {
 		return err
 	}
 	s.tell("node-b cannot confirm any more: OwnershipUncertain. Nothing is killed, nothing new is sent")
@@ -168,7 +168,7 @@ func (s *story) recover(ctx context.Context) error {
 		return err
 	}
 	s.tell("the authority is back, in time")
-	if err := s.await(ctx, "Owned"); err != nil {
+	if err := s.await(ctx, "owned"); err != nil {
 		return err
 	}
 	s.tell("deployer-B owns the scope again, with the same epoch %d", s.during)
