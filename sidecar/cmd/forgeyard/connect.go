@@ -115,9 +115,3 @@ func readable(err error, who string) error {
 		return errors.New(s.Message())
 	}
 }
-
-// Exit codes that scripts rely on (DESIGN 6.10).
-const (
-	exitUnreachable = 116
-	exitRefused     = 117
-)

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, p process) error {
 	f.StringVar(&a.socket, "socket", p.env("FORGEYARD_SOCKET", defaultSocket), "socket of this machine's sidecar (FORGEYARD_SOCKET)")
 	f.StringVarP(&a.output, "output", "o", tableFormat, "table, json or yaml")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkFormat(a.output) }
-	root.AddCommand(a.concurrencyCommand(), a.sidecarCommand())
+	root.AddCommand(a.concurrencyCommand(), a.sidecarCommand(), a.runCommand())
 	root.SetArgs(args)
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
