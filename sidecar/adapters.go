@@ -19,9 +19,11 @@ var _ uplink.Inspector = inspector{}
 // Inspect implements uplink.Inspector.
 func (i inspector) Inspect(effects bool, limit int) uplink.Report {
 	r := uplink.Report{State: i.s.keeper.Status().State}
-	for _, e := range i.s.keeper.View().Holds {
-		_, unknown := i.s.journal.Counts(e.Term.Lease)
-		r.Holds = append(r.Holds, uplink.HoldReport{Term: e.Term, InFlight: e.InFlight.Load(), Unknown: unknown})
+	if v := i.s.keeper.View(); v != nil { // nil before the first hold
+		for _, e := range v.Holds {
+			_, unknown := i.s.journal.Counts(e.Term.Lease)
+			r.Holds = append(r.Holds, uplink.HoldReport{Term: e.Term, InFlight: e.InFlight.Load(), Unknown: unknown})
+		}
 	}
 	if effects {
 		r.Effects = i.s.journal.List(journal.Filter{Limit: limit})

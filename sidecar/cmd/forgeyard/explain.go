@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
@@ -34,14 +35,11 @@ func explain(g *grid, r *pb.ExplainScopeResponse) {
 			g.line("  is being ended: %s", r.GetDrainReason())
 		}
 	}
-	for _, h := range r.GetHolds() {
-		g.line("  its sidecar says: %s, %d calls in flight, %d unknown effects", h.GetState(), h.GetInFlight(), h.GetUnknownEffects())
-	}
 	if p := r.GetPolicy(); p != nil {
 		g.line("  policy: %s, after an unclean end: %s (%s)", p.GetRequirement(), p.GetOnUncleanEnd(), p.GetSource())
 	}
 	for _, text := range r.GetAdvice() {
-		g.line("  you can: %s", text)
+		g.line("  - %s", text)
 	}
 	if recent := r.GetRecent(); len(recent) > 0 {
 		g.line("\nended before:")
@@ -112,7 +110,7 @@ func (a *app) forced(r *pb.ForceReleaseResponse) error {
 		return &exitError{code: exitRefused, text: text}
 	}
 	return a.print(r, func(g *grid) {
-		g.line("%s: %s", x.GetCode(), x.GetDetail())
+		g.line("%s", strings.TrimSuffix(x.GetCode()+": "+x.GetDetail(), ": "))
 		if l := x.GetLease(); l != nil {
 			g.line("lease %s of %s with epoch %d is %s", l.GetId(), holderText(l.GetHolder()), l.GetEpoch(), l.GetState())
 		}
