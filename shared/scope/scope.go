@@ -14,6 +14,9 @@ const (
 	MaxName   = 200
 )
 
+// shown bounds how much of a refused value an error repeats, in bytes.
+const shown = 2 * MaxName
+
 // SystemTenant is reserved for the authority itself.
 const SystemTenant = "system"
 
@@ -36,7 +39,11 @@ type InvalidError struct {
 
 // Error implements error.
 func (e *InvalidError) Error() string {
-	return fmt.Sprintf("scope: %s %q: %s", e.Field, e.Value, e.Allowed)
+	value := e.Value
+	if len(value) > shown {
+		value = value[:shown] + "..."
+	}
+	return fmt.Sprintf("scope: %s %q: %s", e.Field, value, e.Allowed)
 }
 
 // New validates and canonicalises the parts. It fails with *InvalidError.
