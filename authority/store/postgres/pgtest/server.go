@@ -32,6 +32,8 @@ type Server struct {
 	cmd  *exec.Cmd
 	log  *bytes.Buffer
 	env  []string
+	// sweep is held open for as long as the server may run.
+	sweep io.Closer
 }
 
 // ErrMissing is what a machine without Postgres is told.
@@ -71,7 +73,12 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
-	s := &Server{Dir: dir, bin: bin, log: &bytes.Buffer{}, env: opts.Env}
+	sweep, err := sweepAfter(dir)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	s := &Server{Dir: dir, bin: bin, log: &bytes.Buffer{}, env: opts.Env, sweep: sweep}
 	if err := s.create(ctx, opts); err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("pgtest: %w", err)
@@ -222,6 +229,7 @@ func (s *Server) Stop() {
 		s.awaitGone()
 	}
 	os.RemoveAll(s.Dir)
+	s.sweep.Close()
 }
 
 // shared is the one server of this test process.
