@@ -56,7 +56,7 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 	now := k.cfg.Clock.Boot()
 	if err == nil && a.Code == lease.Acquired && a.Lease != nil && k.session.id == s.id {
 		k.keepReceipt(h, a)
-		k.hint(a.Version)
+		k.hint(a)
 		if h.m.Final() || h.m.Term.State == ownership.Releasing {
 			k.giveBackOrphan(*a.Lease)
 			return

@@ -60,7 +60,7 @@ func (k *Keeper) release(h *hold, s session, t ownership.Term, why lease.EndReas
 		if err != nil {
 			k.cfg.Log.Warn("release", zap.Stringer("scope", t.Scope), zap.String("node", k.cfg.Node), zap.Stringer("epoch", t.Epoch), zap.Error(err))
 		} else if k.session.id == s.id {
-			k.hint(a.Version)
+			k.hint(a)
 		}
 		k.metrics.unknown.Add(float64(unknown))
 		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})

@@ -104,19 +104,23 @@ func (k *Keeper) giveBackOrphan(l lease.Lease) {
 		k.post(func() {
 			delete(k.releasing, l.ID)
 			if err == nil && k.session.id == s.id {
-				k.hint(a.Version)
+				k.hint(a)
 			}
 		})
 	}()
 }
 
-// hint follows up an answer that names a version.
-func (k *Keeper) hint(v lease.SetVersion) {
-	switch k.session.tracker.Judge(v) {
-	case ownership.Delta:
-		k.session.tracker = k.session.tracker.Apply(v)
-	case ownership.Fetch:
+// hint follows up an answer that names a version. Only what changed the set by
+// itself is a delta: the version in any other answer may be of a change that
+// this node has not seen, a lease that must be silent perhaps, and to report
+// it as applied would let the authority grant that lease's scope on (FC-90).
+func (k *Keeper) hint(a lease.Answer) {
+	changed := a.Code == lease.Acquired || a.Code == lease.Done
+	switch verdict := k.session.tracker.Judge(a.Version); {
+	case verdict == ownership.Ignore:
+	case verdict == ownership.Delta && changed:
+		k.session.tracker = k.session.tracker.Apply(a.Version)
+	default:
 		k.startFetch()
-	case ownership.Ignore:
 	}
 }
