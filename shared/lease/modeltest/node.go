@@ -152,7 +152,18 @@ func (n Node) receive(w World, m Message) Node {
 		n = n.granted(w, m)
 	case Claim, Renew:
 		n = n.confirmed(w, m, deadline)
-	case Release, Close, Register:
+	case Release:
+		n = n.released(w, m)
+	case Close, Register:
+	}
+	return n
+}
+
+// released takes a release's answer: a delta only when it was this release
+// that changed the set.
+func (n Node) released(w World, m Message) Node {
+	if n.Applied.Next(m.Version) && (m.Code == lease.Done || w.cfg.Off.Deltas) {
+		n.Applied = m.Version
 	}
 	return n
 }

@@ -85,6 +85,11 @@ func scenarios() map[string]struct {
 		"FC10 repeated requests and answers": {
 			bounds: Bounds{Ticks: 2, Asks: 3, Net: 2, Duplicates: 1, Kinds: [][]Kind{{Release, Acquire, Claim}, {Acquire, Claim}}},
 		},
+		"FC90 answers that changed nothing": {
+			bounds: Bounds{Ticks: 4, Asks: 3, Net: 2, Forces: 1, Kinds: [][]Kind{{Beat, Release}, {Acquire}}},
+			from:   again,
+			off:    Off{Deltas: true},
+		},
 		"FC22 slow answers": {
 			bounds: Bounds{Ticks: 5, Asks: 3, Net: 2, Kinds: [][]Kind{{Beat}, {Beat, Acquire}}},
 			shape:  func(c *Config) { c.Budget.Margin = 0 },
@@ -114,6 +119,22 @@ func granted(t *testing.T, cfg *Config) World {
 	w = must(t, w, 0, Acquire)
 	w = must(t, w, 1, Register)
 	return must(t, w, 1, Fetch)
+}
+
+// again is node 0 with its second lease; the first one is released.
+func again(t *testing.T, cfg *Config) World {
+	t.Helper()
+	w := must(t, owned(t, cfg), 0, Release)
+	w = must(t, w, 0, Acquire)
+	w, ok := w.Ask(0, Claim, 1)
+	require.True(t, ok)
+	for range 2 {
+		var err error
+		w, err = w.Deliver(len(w.Net)-1, false)
+		require.NoError(t, err)
+	}
+	require.True(t, w.Nodes[0].Holds[1].Claimed)
+	return w
 }
 
 func copied(t *testing.T, cfg *Config) World {

@@ -13,6 +13,7 @@ import (
 type Off struct {
 	Sets      bool // answers install leases that the applied set does not have (FC-92)
 	Applied   bool // a heartbeat answer newer than the applied set extends it (FC-91)
+	Deltas    bool // any answer one newer than the set counts as its next delta (FC-90)
 	SentAt    bool // durations count from the receipt of the answer (FC-22)
 	Drain     bool // a force release ends a live lease at once (FC-90)
 	Pause     bool // the steps of the clock begin no time pause (FC-24, FC-101)
