@@ -73,9 +73,10 @@ node-b      socket %s
 provider    http://%s, called "plans" by both sidecars
 
 For the command of people:
+  export PATH=%s:$PATH
   export FORGEYARD_CONFIG=%s
   export FORGEYARD_SOCKET=%s
-`, s.authority.People, s.authority.Ops, s.a.Socket, s.b.Socket, provider, s.authority.OperatorConfig, s.a.Socket)
+`, s.authority.People, s.authority.Ops, s.a.Socket, s.b.Socket, provider, s.opts.Bin, s.authority.OperatorConfig, s.a.Socket)
 }
 
 // startProvider runs the provider as a process of its own.
