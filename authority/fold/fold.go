@@ -100,6 +100,12 @@ func (s Sealer) one(f lease.Facts, st *state, a Action) Result {
 			return defect(err)
 		}
 	}
+	if answer.Code == lease.Acquired && st.knows(answer.Lease.ID) {
+		return Result{Answer: lease.Answer{
+			Code: lease.Rejected, Reason: lease.InvalidRequest,
+			Detail: fmt.Sprintf("lease_id %s is of another lease", answer.Lease.ID),
+		}}
+	}
 	st.apply(a, c, ch)
 	if answer.Code == lease.Acquired && answer.Lease != nil {
 		answer.Receipt = s.Key.Seal(s.Authority, a.Scope.ID(), answer.Lease.Epoch, answer.Lease.Node)

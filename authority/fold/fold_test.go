@@ -226,3 +226,17 @@ func TestRegisterSeesASessionOpenedInTheSameBatch(t *testing.T) {
 	require.Equal(t, lease.Wait, out.Results[1].Answer.Code)
 	require.Len(t, changes.Sessions, 1)
 }
+
+func TestI1_GrantUnderSomebodyElsesLeaseIDIsRefused(t *testing.T) {
+	t.Parallel()
+	prod, test := environment(t, "prod"), environment(t, "test")
+	l := loaded(session("a"), session("b"))
+	l.Scopes[prod.ID()] = lease.Record{Scope: prod, State: lease.Open, Epoch: 9}
+	l.Leases[prod.ID()] = []lease.Lease{{ID: "lease-2", Scope: prod, Exclusive: true, Session: "a", Node: "node-a", Epoch: 9, State: lease.Live}}
+	changes, out := run(t, l, acquire("1", prod, "b"), acquire("2", test, "b"))
+	require.Equal(t, lease.Busy, out.Results[0].Answer.Code)
+	require.Equal(t, lease.InvalidRequest, out.Results[1].Answer.Reason)
+	require.Contains(t, out.Results[1].Answer.Detail, "lease-2")
+	require.Empty(t, changes.Leases)
+	require.Empty(t, changes.Scopes)
+}

@@ -19,10 +19,17 @@ type state struct {
 	active   map[scope.ID][]lease.Lease   // not ended, of changed scopes
 	audit    []lease.Audit
 	moved    map[string]bool // sessions whose set somebody else changed
+	taken    map[string]bool // ids of leases that were loaded
 }
 
 func newState(l store.Loaded) *state {
-	return &state{loaded: l, active: map[scope.ID][]lease.Lease{}, moved: map[string]bool{}}
+	s := &state{loaded: l, active: map[scope.ID][]lease.Lease{}, moved: map[string]bool{}, taken: map[string]bool{}}
+	for _, leases := range l.Leases {
+		for _, l := range leases {
+			s.taken[l.ID] = true
+		}
+	}
+	return s
 }
 
 // overlay is an ordered map of changed rows.
@@ -73,6 +80,13 @@ func (s *state) leasesOf(id scope.ID) []lease.Lease {
 		return ls
 	}
 	return s.loaded.Leases[id]
+}
+
+// knows reports whether a lease of that id was loaded or made here. Callers
+// choose the ids: a grant under somebody else's would be written over his row.
+func (s *state) knows(id string) bool {
+	_, changed := s.leases.rows[id]
+	return changed || s.taken[id]
 }
 
 // caseOf gathers what the action's rule may look at.

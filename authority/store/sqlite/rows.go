@@ -121,7 +121,8 @@ const putLease = `INSERT INTO lease (id, scope_id, scope, slots, exclusive, hold
 	ON CONFLICT (id) DO UPDATE SET state = excluded.state, max_until = excluded.max_until, drain_until = excluded.drain_until,
 	drain_generation = excluded.drain_generation, drain_version = excluded.drain_version, ended_at = excluded.ended_at,
 	end_reason = excluded.end_reason, ended_by = excluded.ended_by, end_detail = excluded.end_detail,
-	unknown_effects = excluded.unknown_effects`
+	unknown_effects = excluded.unknown_effects
+	WHERE lease.scope_id = excluded.scope_id AND lease.session = excluded.session AND lease.epoch = excluded.epoch`
 
 func scanRecord(r row) (lease.Record, error) {
 	var (

@@ -240,8 +240,12 @@ func putLeases(ctx context.Context, tx *sql.Tx, leases []lease.Lease) error {
 			if (l.State == lease.Ended) != ended {
 				continue
 			}
-			if _, err := put.ExecContext(ctx, leaseValues(l)...); err != nil {
+			done, err := put.ExecContext(ctx, leaseValues(l)...)
+			if err != nil {
 				return translate(err)
+			}
+			if n, err := done.RowsAffected(); err != nil || n != 1 { // the id is of another lease
+				return fmt.Errorf("%w: lease id %s is taken", store.ErrConflict, l.ID)
 			}
 		}
 	}
