@@ -66,7 +66,7 @@ func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, present map[string]
 func dropEvent(now boottime.Instant, l lease.Lease, successor *lease.Summary) ownership.Event {
 	e := ownership.Event{Kind: ownership.EvDropped, Now: now, Reason: ownership.Expired, Successor: successor}
 	switch l.EndReason {
-	case lease.ForceReleased, lease.Revoked:
+	case lease.ForceReleased, lease.ForcedUnreconciled, lease.Revoked:
 		e.Reason = ownership.Revoked
 		e.Detail = "released by " + l.EndedBy + ": " + l.EndDetail
 	case lease.Superseded, lease.HandedOff:
