@@ -71,12 +71,12 @@ verify: generate ## Regenerate, then fail when the tree differs or go.mod is unt
 	$(GO) mod verify
 
 .PHONY: e2e
-e2e: build ## Tests on real processes (LONG=1: the long forms)
+e2e: build $(BIN)/demo ## Tests on real processes (LONG=1: the long forms)
 	@deploy/deps check postgres
 	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test -count=1 -timeout 30m ./e2e/...
 
 .PHONY: chaos
-chaos: build ## kill -9 at random points of a 200-operation run, both stores (SEED=n repeats one)
+chaos: build $(BIN)/demo ## kill -9 at random points of a 200-operation run, both stores (SEED=n repeats one)
 	@deploy/deps check postgres
 	FORGEYARD_BIN=$(BIN) LONG=1 SEED=$(SEED) $(GO) test -count=1 -v -timeout 30m ./e2e/chaos/...
 
