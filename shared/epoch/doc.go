@@ -6,9 +6,15 @@
 // and raising the generation of every scope at once writes a single row.
 //
 // Guarantees: Next is strictly above both the scope's present epoch and every
-// epoch of a lower generation; nothing here ever wraps, what would not fit is
-// refused with ErrExhausted. A Receipt proves that an authority which knew the
-// key granted exactly this epoch (DESIGN 5.8).
+// epoch of a lower generation
+// (TestI2_NextIsAboveTheScopeAndEveryLowerGeneration); nothing here ever
+// wraps, what would not fit is refused with ErrExhausted
+// (TestNextNeverCarriesIntoTheGeneration). Raise comes out above what is
+// stored, what was witnessed and the clock
+// (TestRaiseIsAboveStoreWitnessAndClock). A Receipt proves that an authority
+// which knew the key granted exactly this epoch
+// (TestFC108_OnlyTheReceiptOfExactlyThisGrantVerifies).
 //
-// Not promised: order between two slots or two scopes.
+// Not promised: order between two slots or two scopes; that two restores of
+// one dump within five minutes come out apart without a witness between them.
 package epoch
