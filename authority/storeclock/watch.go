@@ -43,6 +43,8 @@ type Watch struct {
 	least     time.Duration // bounds of store clock minus boottime,
 	most      time.Duration // as nanoseconds since their origins
 	committed boottime.Instant
+	read      boottime.Instant // the last reading
+	crept     time.Duration    // what steps too small for a pause added up to
 
 	pausedAt boottime.Instant
 	whole    bool
@@ -56,19 +58,28 @@ func New(cfg Config) Watch { return Watch{cfg: cfg} }
 func (w Watch) Observe(r Reading) (Watch, Cause) {
 	least, most := w.bounds(r)
 	if !w.seen {
-		w.seen, w.least, w.most, w.committed = true, least, most, r.Answered
+		w.seen, w.least, w.most, w.committed, w.read = true, least, most, r.Answered, r.Answered
 		return w.begin(r.Answered, w.whole), Start
 	}
-	tolerance := w.cfg.LockDelay / 4
-	parted := least > w.most+tolerance || most < w.least-tolerance
+	w = w.creep(max(least-w.most, w.least-most, 0), r.Answered)
 	w.least, w.most = narrow(w.least, w.most, least, most)
 	switch {
-	case parted:
+	case w.crept > w.cfg.LockDelay/4:
+		w.crept = 0
 		return w.begin(r.Answered, w.stillWhole(r.Answered)), Parted
 	case r.Answered.Sub(w.committed) > w.cfg.Interval:
 		return w.begin(r.Answered, w.stillWhole(r.Answered)), Stalled
 	}
 	return w, NoCause
+}
+
+// creep adds up the steps that are each too small for a pause: a clock that is
+// put forward a little every second would use up the lock delay unnoticed. What
+// two clocks may slew apart, 8 %, is the budget's (DESIGN 4.6) and wears off.
+func (w Watch) creep(gap time.Duration, at boottime.Instant) Watch {
+	slew := max(at.Sub(w.read), 0) / 100 * 8
+	w.crept, w.read = max(w.crept-slew, 0)+gap, max(w.read, at)
+	return w
 }
 
 // Committed notes that a write of this replica was acknowledged at that time.

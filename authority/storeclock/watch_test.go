@@ -123,3 +123,33 @@ func TestFC98_HistoryCutPausesForTheLongestTTL(t *testing.T) {
 	require.True(t, w.Pause(boottime.Instant(30*time.Second)).Whole, "a step does not shorten a whole pause")
 	require.False(t, w.Pause(boottime.Instant(52*time.Second)).Whole)
 }
+
+func TestSmallStepsAddUp(t *testing.T) {
+	t.Parallel()
+	for _, direction := range []time.Duration{1, -1} {
+		w, stepped := started(t), time.Duration(0)
+		var paused []int
+		for second := 2; second < 8; second++ {
+			stepped += direction * 300 * time.Millisecond
+			var cause storeclock.Cause
+			w, cause = w.Observe(at(time.Duration(second)*time.Second, stepped))
+			w = w.Committed(boottime.Instant(second) * boottime.Instant(time.Second))
+			if cause == storeclock.Parted {
+				paused = append(paused, second)
+			}
+		}
+		require.Equal(t, []int{3, 5, 7}, paused, "never more than the tolerance without a pause")
+	}
+}
+
+func TestSlewingClockBeginsNoPause(t *testing.T) {
+	t.Parallel()
+	w, stepped := started(t), time.Duration(0)
+	for second := 2; second < 60; second++ {
+		stepped += 70 * time.Millisecond // 7 %
+		var cause storeclock.Cause
+		w, cause = w.Observe(at(time.Duration(second)*time.Second, stepped))
+		require.Equal(t, storeclock.NoCause, cause)
+		w = w.Committed(boottime.Instant(second) * boottime.Instant(time.Second))
+	}
+}
