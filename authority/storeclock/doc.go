@@ -12,6 +12,8 @@
 // by less than lock_delay may pass unseen behind a slow answer, which is why
 // the rules count deadlines up to max_ttl + lock_delay ahead as pending.
 //
+// Steps that are each too small add up (TestSmallStepsAddUp).
+//
 // Not promised: detection of a slew; margin and lock delay cover it (DESIGN
 // 4.6). The package is pure: it reads no clock and holds no lock.
 package storeclock

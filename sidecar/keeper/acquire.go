@@ -78,7 +78,11 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 		k.step(h, ownership.Event{Kind: ownership.EvBusy, Now: now, Successor: a.Holder, Detail: a.Detail})
 		h.retryAt = now.Add(pace(a.RetryAfter))
 	case a.Code == lease.Busy:
-		k.refuse(h, ownership.Refused, "the scope is busy", a)
+		detail := "the scope is busy"
+		if a.Detail != "" { // nobody holds it, and yet
+			detail += ": " + a.Detail
+		}
+		k.refuse(h, ownership.Refused, detail, a)
 	case a.Reason == lease.ScopeBlocked || a.Reason == lease.ScopeQuarantined:
 		k.refuse(h, ownership.Blocked, string(a.Reason)+": "+a.Detail, a)
 	default:
