@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/forgeyard/concurrency/shared/identity"
 )
 
 // Options are common to the processes of one cluster.
@@ -38,6 +41,7 @@ type Authority struct {
 	AuthorityReady
 	opts Options
 	args []string
+	ca   *identity.CA // nil: nodes enrol
 }
 
 // StartAuthority starts one whose policy section is the given YAML.
@@ -62,7 +66,33 @@ func StartAuthority(ctx context.Context, opts Options, policy string) (*Authorit
 }
 
 // Restart starts a stopped authority again on its data and addresses.
-func (a *Authority) Restart(ctx context.Context) error { return a.start(ctx, a.args) }
+func (a *Authority) Restart(ctx context.Context) error {
+	if a.ca != nil {
+		return a.serve(ctx)
+	}
+	return a.start(ctx, a.args)
+}
+
+// admit returns how a node proves itself: by join token, or by a certificate
+// that is written into dir.
+func (a *Authority) admit(node, dir string) (map[string]any, error) {
+	if a.ca == nil {
+		return map[string]any{"people_address": a.People, "ca_file": a.CA, "join_token_file": a.JoinTokenFile}, nil
+	}
+	key, csr, err := identity.NewNodeKey(node)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := a.ca.IssueNode(csr, identity.Node{Name: node, Tenants: []string{"acme"}}, time.Now(), 24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	certFile, keyFile := filepath.Join(dir, "given.pem"), filepath.Join(dir, "given-key.pem")
+	if err := identity.WritePair(certFile, keyFile, chain, key); err != nil {
+		return nil, err
+	}
+	return map[string]any{"ca_file": a.CA, "certificate_file": certFile, "key_file": keyFile}, nil
+}
 
 func (a *Authority) dir() string { return filepath.Join(a.opts.Dir, "authority") }
 

@@ -68,11 +68,13 @@ func StartSidecar(ctx context.Context, opts Options, a *Authority, c SidecarConf
 	if settle == 0 {
 		settle = 5 * time.Second
 	}
+	identity, err := a.admit(c.Node, s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("start sidecar: %w", err)
+	}
+	identity["addresses"] = []string{nodes}
 	text, err := yaml.Marshal(map[string]any{
-		"node": c.Node, "data_dir": s.dir,
-		"authority": map[string]any{
-			"addresses": []string{nodes}, "people_address": a.People, "ca_file": a.CA, "join_token_file": a.JoinTokenFile,
-		},
+		"node": c.Node, "data_dir": s.dir, "authority": identity,
 		"session": c.Session, "settle_timeout": settle.String(),
 		"local":     map[string]any{"socket": filepath.Join(s.dir, "local.sock")},
 		"proxy":     map[string]any{"listen": "127.0.0.1:0"},

@@ -1,0 +1,162 @@
+package cluster
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/forgeyard/concurrency/shared/identity"
+)
+
+// Serving configures an authority as in production: `serve` with a file.
+type Serving struct {
+	PostgresURL string // empty: the embedded store
+	Policy      map[string]any
+}
+
+// ServeAuthority starts an authority that listens for nodes on every address
+// of this machine's loopback, so that one sidecar's path to it can be cut
+// alone: 127.0.0.2 is in its certificate too.
+func ServeAuthority(ctx context.Context, opts Options, c Serving) (*Authority, error) {
+	a := &Authority{opts: opts}
+	if err := os.MkdirAll(a.dir(), 0o700); err != nil {
+		return nil, fmt.Errorf("serve authority: %w", err)
+	}
+	if err := a.configure(c); err != nil {
+		return nil, fmt.Errorf("serve authority: %w", err)
+	}
+	return a, a.serve(ctx)
+}
+
+func (a *Authority) configure(c Serving) error {
+	var ports [3]string
+	for i := range ports {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		ports[i] = port
+	}
+	a.Nodes, a.People, a.Ops = "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[2]
+	token := rand.Text()
+	if err := a.keys(token); err != nil {
+		return err
+	}
+	store := map[string]any{"kind": "sqlite", "path": filepath.Join(a.dir(), "store", "authority.db"), "memory_path": filepath.Join(a.dir(), "memory", "outside.db")}
+	if c.PostgresURL != "" {
+		store = map[string]any{"kind": "postgres", "url": c.PostgresURL}
+	}
+	for _, sub := range []string{"store", "memory"} {
+		if err := os.MkdirAll(filepath.Join(a.dir(), sub), 0o700); err != nil {
+			return err
+		}
+	}
+	hash := sha256.Sum256([]byte(token))
+	file := func(name string) string { return filepath.Join(a.dir(), name) }
+	return writeYAML(file("authority.yaml"), map[string]any{
+		"store":            store,
+		"listen":           map[string]any{"nodes": "0.0.0.0:" + ports[0], "people": a.People, "ops": a.Ops},
+		"tls":              map[string]any{"certificate": file("server.pem"), "key": file("server-key.pem"), "ca": file("ca.pem")},
+		"receipt_key_file": file("receipt.key"), "policy": c.Policy, "log": map[string]any{"format": "console"},
+		"people": map[string]any{"tokens": []any{map[string]any{
+			"name": "admin", "sha256": hex.EncodeToString(hash[:]), "roles": []string{"concurrency.admin"}, "tenants": []string{"*"},
+		}}},
+	})
+}
+
+// keys makes the CA, the server's certificate, the receipt key and the files
+// for people.
+func (a *Authority) keys(token string) error {
+	ca, err := identity.NewCA(time.Now(), identity.DefaultTrustDomain)
+	if err != nil {
+		return err
+	}
+	server, err := ca.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2)}, time.Now(), 24*time.Hour)
+	if err != nil {
+		return err
+	}
+	file := func(name string) string { return filepath.Join(a.dir(), name) }
+	a.ca, a.CA, a.AdminTokenFile, a.OperatorConfig = ca, file("ca.pem"), file("admin.token"), file("operator.yaml")
+	var receipt [32]byte
+	rand.Read(receipt[:])
+	return errors.Join(
+		ca.Save(a.dir()),
+		identity.WritePair(file("server.pem"), file("server-key.pem"), server.Certificate, server.PrivateKey.(crypto.Signer)),
+		os.WriteFile(file("receipt.key"), []byte(hex.EncodeToString(receipt[:])), 0o600),
+		os.WriteFile(a.AdminTokenFile, []byte(token), 0o600),
+		writeYAML(a.OperatorConfig, map[string]any{"address": a.People, "ca": a.CA, "token_file": a.AdminTokenFile}),
+	)
+}
+
+func (a *Authority) serve(ctx context.Context) error {
+	config := filepath.Join(a.dir(), "authority.yaml")
+	for _, verb := range []string{"migrate", "serve"} {
+		p, err := Start(Command{Name: "authority", Path: a.opts.program("forgeyard-authority"), Args: []string{verb, "-c", config}, Dir: a.opts.Dir, Detached: a.opts.Detached})
+		if err != nil {
+			return err
+		}
+		a.Process = p
+		if verb == "migrate" {
+			if <-p.gone; p.err != nil {
+				return fmt.Errorf("migrate: %w:\n%s", p.err, p.Tail())
+			}
+		}
+	}
+	return a.awaitHealthy(ctx)
+}
+
+// awaitHealthy asks /readyz until it says yes.
+func (a *Authority) awaitHealthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.Ops+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-a.gone:
+			return fmt.Errorf("authority ended before it served (%w):\n%s", a.err, a.Tail())
+		case <-ctx.Done():
+			return fmt.Errorf("authority does not serve: %w:\n%s", ctx.Err(), a.Tail())
+		}
+	}
+}
+
+func freePort() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	return port, err
+}
+
+func writeYAML(path string, v any) error {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
