@@ -33,7 +33,7 @@ func (s *state) key() []byte {
 }
 
 func (a Authority) key(b []byte) []byte {
-	b = ints(b, int(a.Case.Scope.Epoch), int(a.Generation), int(a.Step), int(a.PausedAt), a.Renamed)
+	b = ints(b, int(a.Case.Scope.Epoch), int(a.Generation), int(a.Step), int(a.PausedAt), a.Opened)
 	b = texts(b, string(a.Case.Scope.State))
 	for _, l := range a.Case.Leases {
 		b = texts(b, l.ID, string(l.State), string(l.EndReason))

@@ -39,7 +39,6 @@ type Message struct {
 	Lease       string
 	Epoch       epoch.Epoch
 	Applied     lease.SetVersion
-	CallerGone  bool
 
 	// The answer.
 	Code      lease.Code

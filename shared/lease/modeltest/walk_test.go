@@ -156,3 +156,31 @@ func TestI1_RandomWalksFailWithoutTheLockDelay(t *testing.T) {
 	_, err := w.Deliver(len(w.Net)-1, false)
 	require.ErrorContains(t, err, "still use the scope", fmt.Sprintf("%+v", w.Nodes))
 }
+
+// A dump from before a grant is put back: the holder lives, and the authority
+// has never heard of it.
+func TestFC98_LostGrantIsNotGivenAgainWhileItsHolderMayAct(t *testing.T) {
+	t.Parallel()
+	for _, off := range []Off{{}, {Pause: true}} {
+		cfg := small(off)
+		w := must(t, must(t, New(cfg), 0, Register), 0, Fetch)
+		dump := must(t, must(t, w, 1, Register), 1, Fetch)
+		w = must(t, must(t, dump, 0, Acquire), 0, Claim)
+		lost := w.Auth.Issued
+		require.Equal(t, []int{0}, w.Users())
+
+		w = must(t, w.Restore(dump), 1, Beat)
+		asked, ok := w.Ask(1, Acquire, 0)
+		require.True(t, ok)
+		_, err := asked.Deliver(0, false)
+		if off.Pause {
+			require.ErrorContains(t, err, "still use the scope")
+			continue
+		}
+		require.NoError(t, err)
+		w = must(t, w.Advance(4*time.Second), 1, Beat) // ttl and lock delay
+		w = must(t, must(t, w, 1, Fetch), 1, Acquire)
+		require.Greater(t, w.Auth.Issued, lost, "no epoch is issued twice, not across restores")
+		require.Len(t, w.Auth.Case.Leases, 1)
+	}
+}
