@@ -30,10 +30,31 @@ type Server struct {
 	bin  string
 	cred *syscall.Credential
 	cmd  *exec.Cmd
-	log  *bytes.Buffer
+	log  *logBuffer
 	env  []string
 	// sweep is held open for as long as the server may run.
 	sweep io.Closer
+}
+
+// logBuffer is written by a former server of the same directory while the next
+// one starts.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String returns what was written so far.
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // ErrMissing is what a machine without Postgres is told.
@@ -78,7 +99,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	s := &Server{Dir: dir, bin: bin, log: &bytes.Buffer{}, env: opts.Env, sweep: sweep}
+	s := &Server{Dir: dir, bin: bin, log: &logBuffer{}, env: opts.Env, sweep: sweep}
 	if err := s.create(ctx, opts); err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("pgtest: %w", err)
