@@ -132,7 +132,7 @@ func (t *Tunnel) ClientConn(opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	opts = append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the tunnel is TLS already
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return t.session.Open() }),
-		grpc.WithReadBufferSize(grpcBuffer), grpc.WithWriteBufferSize(grpcBuffer), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(grpcBuffer), grpc.WithWriteBufferSize(grpcBuffer),
 		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
 	}, opts...)
 	cc, err := grpc.NewClient("passthrough:///tunnel", opts...)
@@ -146,7 +146,7 @@ func (t *Tunnel) ClientConn(opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 // with.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ReadBufferSize(grpcBuffer), grpc.WriteBufferSize(grpcBuffer), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(grpcBuffer), grpc.WriteBufferSize(grpcBuffer),
 	}
 }
 
