@@ -61,6 +61,7 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 			k.giveBackOrphan(*a.Lease)
 			return
 		}
+		h.grantedAt = a.Version
 		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: a.Lease.ID, Epoch: a.Epoch})
 		return
 	}

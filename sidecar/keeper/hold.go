@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/forgeyard/concurrency/shared/boottime"
+	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/sidecar/ownership"
 )
 
@@ -16,12 +17,13 @@ const keepLost = time.Hour
 
 // hold is one machine with what the loop needs around it.
 type hold struct {
-	key      ownership.Key // never changes
-	m        ownership.Machine
-	req      Request
-	inFlight *atomic.Int64
-	watchers map[chan ownership.Term]struct{}
-	leaseID  string // chosen for the present request to the authority
+	key       ownership.Key // never changes
+	m         ownership.Machine
+	req       Request
+	inFlight  *atomic.Int64
+	watchers  map[chan ownership.Term]struct{}
+	leaseID   string           // chosen for the present request to the authority
+	grantedAt lease.SetVersion // of the answer that granted: an older set cannot have the lease yet
 
 	acquiring  bool             // a request to the authority is under way
 	claimAcked bool             // the authority has the claim

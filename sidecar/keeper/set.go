@@ -19,7 +19,7 @@ func (k *Keeper) applySet(sentAt boottime.Instant, set Set) {
 		ended[e.Lease.ID] = e
 	}
 	for _, h := range k.holds {
-		k.reconcile(h, sentAt, present, ended)
+		k.reconcile(h, sentAt, set.Version, present, ended)
 	}
 	k.flush() // publishes, then cuts
 	k.session.tracker = k.session.tracker.Apply(set.Version)
@@ -31,8 +31,9 @@ func (k *Keeper) applySet(sentAt boottime.Instant, set Set) {
 	k.confirmAll(sentAt, set.Remaining)
 }
 
-// reconcile compares one hold with the set.
-func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, present map[string]SetLease, ended map[string]Ended) {
+// reconcile compares one hold with the set. A set that was taken before the
+// grant and comes after it does not know the lease yet: it proves nothing.
+func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, version lease.SetVersion, present map[string]SetLease, ended map[string]Ended) {
 	if h.orphaned {
 		return
 	}
@@ -43,7 +44,7 @@ func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, present map[string]
 	}
 	l, ok := present[id]
 	switch {
-	case !ok && h.m.Term.Lease == "":
+	case !ok && (h.m.Term.Lease == "" || version.Before(h.grantedAt)):
 		return // not granted, or not yet
 	case !ok:
 		e := ended[id]
