@@ -2,20 +2,21 @@ package supervise_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// stubborn is a process that says its name and pid, hears TERM and goes on.
-func stubborn(name string) string {
-	return `sh -c 'trap "echo ` + name + ` heard TERM" TERM; echo ` + name + ` $$; while :; do sleep 1000 & wait; done'`
-}
-
 // family is a command with a child, a daemon in a session of its own, and an
-// orphan, all stubborn.
-func family() string {
-	return "trap '' TERM\n" + stubborn("child") + " &\nsetsid " + stubborn("daemon") + " &\n(" + stubborn("orphan") + " &)\nwhile :; do sleep 1000; done"
+// orphan. None of them ends at TERM.
+func family(t *testing.T) []string {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	script := "trap '' TERM\n" +
+		asStubborn + `=child "$0" &` + "\n" + asStubborn + `=daemon setsid "$0" &` + "\n(" + asStubborn + `=orphan "$0" &)` + "\n" +
+		"while :; do sleep 1000; done"
+	return []string{"sh", "-c", script, self}
 }
 
 // heard reads the first three lines of family, in whatever order.
@@ -32,7 +33,7 @@ func heard(s *supervised) {
 
 func TestFC25_WholeFamilyIsStoppedAndProvedGone(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sh", "-c", family())
+	s := start(t, family(t)...)
 	heard(s)
 	s.tell("term")
 	for range 3 {
@@ -48,7 +49,7 @@ func TestFC25_WholeFamilyIsStoppedAndProvedGone(t *testing.T) {
 
 func TestFC25_StoppedProcessesAreKilledToo(t *testing.T) {
 	t.Parallel()
-	s := start(t, "sh", "-c", family())
+	s := start(t, family(t)...)
 	heard(s)
 	s.tell("stop")
 	s.tell("kill")

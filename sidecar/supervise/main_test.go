@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 
@@ -12,9 +13,15 @@ import (
 
 // A supervisor reaps every child of its process, so each test runs one in a
 // process of its own: this binary again, told by the environment.
-const asSupervisor = "FORGEYARD_TEST_SUPERVISOR"
+const (
+	asSupervisor = "FORGEYARD_TEST_SUPERVISOR"
+	asStubborn   = "FORGEYARD_TEST_STUBBORN" // its value is the name to say
+)
 
 func TestMain(m *testing.M) {
+	if name := os.Getenv(asStubborn); name != "" {
+		stubborn(name)
+	}
 	if os.Getenv(asSupervisor) != "" {
 		os.Exit(supervisor(os.Args[1:]))
 	}
@@ -51,6 +58,16 @@ func supervisor(args []string) int {
 		}
 	}
 	return 0
+}
+
+// stubborn says its name and pid, hears TERM and goes on.
+func stubborn(name string) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGTERM)
+	fmt.Println(name, os.Getpid())
+	for range heard {
+		fmt.Println(name, "heard TERM")
+	}
 }
 
 func null() *os.File {
