@@ -62,6 +62,9 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 			return
 		}
 		h.grantedAt = a.Version
+		if d := h.req.Binding.Detach; d > 0 { // nobody's end will end it
+			h.endBy = now.Add(d)
+		}
 		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: a.Lease.ID, Epoch: a.Epoch})
 		return
 	}
