@@ -222,20 +222,60 @@ func (s *Server) URL(database string) string {
 
 // Kill ends every process of the server at once, as kill -9 does.
 func (s *Server) Kill() {
-	syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
-	s.awaitGone()
+	pids := s.processes()
+	signalAll(pids, syscall.SIGKILL)
+	awaitGone(pids)
 }
 
-// Signal sends a signal to every process of the server's group.
-func (s *Server) Signal(sig syscall.Signal) error { return syscall.Kill(-s.cmd.Process.Pid, sig) }
+// Signal sends a signal to every process of the server.
+func (s *Server) Signal(sig syscall.Signal) { signalAll(s.processes(), sig) }
 
-// awaitGone waits until no process of the group is left.
-func (s *Server) awaitGone() {
+// processes are the postmaster and its children. They are in no common group:
+// every child of a postmaster begins a session of its own.
+func (s *Server) processes() []int {
+	pid := s.cmd.Process.Pid
+	pids := []int{pid}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well formed
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread ended
+		}
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+// signalAll reaches the postmaster first, so that it replaces nobody.
+func signalAll(pids []int, sig syscall.Signal) {
+	for _, pid := range pids {
+		syscall.Kill(pid, sig)
+	}
+}
+
+// awaitGone waits until none of the processes runs; one that nobody reaped is
+// as good as gone.
+func awaitGone(pids []int) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for syscall.Kill(-s.cmd.Process.Pid, 0) == nil {
-		<-tick.C
+	for _, pid := range pids {
+		for running(pid) {
+			<-tick.C
+		}
 	}
+}
+
+func running(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(state, "Z")
 }
 
 // Promote makes a standby a primary and waits until it is one.
@@ -246,8 +286,7 @@ func (s *Server) Promote(ctx context.Context) error {
 // Stop ends the server and removes its files.
 func (s *Server) Stop() {
 	if s.cmd != nil && s.cmd.Process != nil {
-		syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
-		s.awaitGone()
+		s.Kill()
 	}
 	os.RemoveAll(s.Dir)
 	s.sweep.Close()
