@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,6 +58,18 @@ func Run(t *testing.T, h Harness) {
 			c.Run(t, newBench(t, h(t)))
 		})
 	}
+}
+
+// RunCase runs the one case that names a field case or invariant.
+func RunCase(t *testing.T, h Harness, id string) {
+	t.Helper()
+	for _, c := range Cases() {
+		if strings.Contains(c.Name, id) {
+			c.Run(t, newBench(t, h(t)))
+			return
+		}
+	}
+	t.Fatalf("no case names %s", id)
 }
 
 // Bench is what a case works with.
