@@ -29,6 +29,7 @@ type hold struct {
 	claimAcked bool             // the authority has the claim
 	ownEnd     boottime.Instant // the lease's own limit; 0: none
 	retiring   bool             // a release is under way
+	owing      bool             // the release waits for a session
 	orphaned   bool             // its session is over: there is nobody to release to
 
 	retryAt   boottime.Instant // Waiting: next attempt

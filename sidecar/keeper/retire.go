@@ -34,11 +34,18 @@ func (k *Keeper) settle(h *hold, s session, t ownership.Term) {
 		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
 		return
 	}
-	parent := s.ctx
-	if parent == nil || h.orphaned {
+	if h.orphaned {
 		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
 		return
 	}
+	if s.ctx == nil { // it ended before this process had a session
+		s = k.session
+	}
+	if s.ctx == nil {
+		h.owing = true // the authority counts it still: begin releases it
+		return
+	}
+	parent := s.ctx
 	why := lease.Released
 	if h.m.CallerLeft || t.State == ownership.Lost {
 		why = lease.CallerGone

@@ -40,8 +40,11 @@ func (k *Keeper) Registered(ctx context.Context, r Registered) error {
 	if err := budget.Validate(); err != nil {
 		return fmt.Errorf("session budget with the authority's lock delay: %w", err)
 	}
-	stored := make(chan error, 1)
 	record := cache.Session{ID: r.Session, Nonce: k.nonce, BootID: k.cfg.BootID, TTL: budget.TTL, AuthorityID: r.AuthorityID}
+	if err := k.do(ctx, func() { record.ConfirmedAt = k.confirmedBy(r) }); err != nil {
+		return err
+	}
+	stored := make(chan error, 1)
 	k.persist(func() error {
 		err := k.cfg.Cache.PutSession(record)
 		stored <- err
@@ -58,11 +61,24 @@ func (k *Keeper) Registered(ctx context.Context, r Registered) error {
 	return k.do(ctx, func() { k.begin(r, record) })
 }
 
+// confirmedBy is the instant that a registration proves: an opened session
+// lives for its ttl from there; a resumed one was not extended.
+func (k *Keeper) confirmedBy(r Registered) boottime.Instant {
+	if !r.Resumed {
+		return r.SentAt
+	}
+	if k.former.ID == r.Session {
+		return max(k.former.ConfirmedAt, k.session.confirmed)
+	}
+	return 0
+}
+
 // begin takes over a session. Holds of another one are over.
 func (k *Keeper) begin(r Registered, record cache.Session) {
 	same := k.session.id == r.Session || (k.session.id == "" && k.former.ID == r.Session && r.Resumed)
 	if !same {
 		k.endSession("the authority gave this node a new session")
+		k.persist(func() error { return k.cfg.Cache.PutSession(record) }, nil) // what ended took the record with it
 	}
 	if k.session.id != r.Session {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -72,6 +88,12 @@ func (k *Keeper) begin(r Registered, record cache.Session) {
 	k.session.connected, k.session.detail = true, ""
 	k.nextBeat = k.cfg.Clock.Boot()
 	k.startFetch()
+	for _, h := range k.holds {
+		if h.owing {
+			h.owing = false
+			k.settle(h, k.session, h.m.Term)
+		}
+	}
 }
 
 // Waiting implements the uplink's Registrar.
@@ -104,10 +126,24 @@ func (k *Keeper) endSession(detail string) {
 	k.former = cache.Session{}
 	now := k.cfg.Clock.Boot()
 	for _, h := range k.holds {
+		if h.m.Term.State == ownership.Acquiring || h.m.Term.State == ownership.Waiting {
+			k.askAgain(h, now)
+			continue
+		}
 		h.orphaned = true
 		k.step(h, ownership.Event{Kind: ownership.EvDropped, Now: now, Reason: ownership.Expired, Detail: detail})
 	}
 	k.persist(k.cfg.Cache.Reset, nil)
+}
+
+// askAgain puts a request that the old session did not see through to the new
+// one. What it may have been granted ends with the old session.
+func (k *Keeper) askAgain(h *hold, now boottime.Instant) {
+	h.m.Term.Lease, h.m.Term.Epoch = "", 0
+	h.leaseID, h.claimAcked = "", false
+	h.m.Term.State = ownership.Waiting
+	h.retryAt = max(now, 1)
+	k.dirty = true
 }
 
 // refusedSession answers a refusal of the session itself.
@@ -124,7 +160,7 @@ func (k *Keeper) startBeat() {
 	k.session.beat.running = true
 	n, s := k.session.beat.number, k.session
 	record := k.former
-	record.ConfirmedAt = s.confirmed
+	record.ConfirmedAt = max(record.ConfirmedAt, s.confirmed)
 	k.persist(func() error { return k.cfg.Cache.PutSession(record) }, func(err error) {
 		if k.session.id != s.id || k.session.beat.number != n {
 			return
