@@ -52,9 +52,12 @@ func (k *Keeper) startAcquire(h *hold) {
 }
 
 func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
+	if k.session.id != s.id {
+		return // asked again on the session of now; what the old one granted ends with it
+	}
 	h.acquiring = false
 	now := k.cfg.Clock.Boot()
-	if err == nil && a.Code == lease.Acquired && a.Lease != nil && k.session.id == s.id {
+	if err == nil && a.Code == lease.Acquired && a.Lease != nil {
 		k.keepReceipt(h, a)
 		k.hint(a)
 		if h.m.Final() || h.m.Term.State == ownership.Releasing {
