@@ -8,10 +8,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	mrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -143,14 +145,18 @@ func (a *Authority) awaitHealthy(ctx context.Context) error {
 	}
 }
 
+// freePort finds a port below the range that the kernel gives to outgoing
+// connections: it must stay free while its server is being restarted.
 func freePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var err error
+	for range 50 {
+		port := strconv.Itoa(15_000 + mrand.N(17_000))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", "0.0.0.0:"+port); err == nil {
+			return port, ln.Close()
+		}
 	}
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	return port, err
+	return "", fmt.Errorf("find a free port: %w", err)
 }
 
 func writeYAML(path string, v any) error {

@@ -49,6 +49,17 @@ type bench struct {
 // start serves an authority on the store named sqlite or postgres.
 func start(t *testing.T, store string) *bench {
 	t.Helper()
+	url := ""
+	if store == "postgres" {
+		url = pgtest.Database(t)
+	}
+	return serveOn(t, url)
+}
+
+// serveOn serves an authority on a Postgres database, or, without one, on the
+// embedded store.
+func serveOn(t *testing.T, postgresURL string) *bench {
+	t.Helper()
 	bin, err := programs()
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("/tmp", "fy-")
@@ -61,10 +72,7 @@ func start(t *testing.T, store string) *bench {
 		}
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	serving := cluster.Serving{Policy: free()}
-	if store == "postgres" {
-		serving.PostgresURL = pgtest.Database(t)
-	}
+	serving := cluster.Serving{Policy: free(), PostgresURL: postgresURL}
 	b.authority, err = cluster.ServeAuthority(t.Context(), b.opts, serving)
 	require.NoError(t, err)
 	t.Cleanup(func() { b.authority.Stop() })

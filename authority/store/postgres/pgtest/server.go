@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -115,12 +116,10 @@ func (s *Server) create(ctx context.Context, opts Options) error {
 	if err := s.dropRoot(); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	var err error
+	if s.Port, err = freePort(); err != nil {
 		return err
 	}
-	s.Port = ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
 	args := []string{"initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"}
 	if p := opts.Basebackup; p != nil {
 		args = []string{"pg_basebackup", "-D", s.data(), "-h", p.Dir, "-p", strconv.Itoa(p.Port), "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync"}
@@ -138,6 +137,20 @@ func (s *Server) create(ctx context.Context, opts Options) error {
 	}
 	_, err = f.WriteString(conf)
 	return errors.Join(err, f.Close())
+}
+
+// freePort finds a port below the range that the kernel gives to outgoing
+// connections: it must stay free while the server is being restarted.
+func freePort() (int, error) {
+	var err error
+	for range 50 {
+		port := 15_000 + rand.N(17_000)
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, ln.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
 // dropRoot prepares to run as the user postgres when we are root.
