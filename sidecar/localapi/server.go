@@ -127,7 +127,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	srv := &http.Server{
-		Handler: split(calls, json), ConnContext: connContext, ReadHeaderTimeout: 10 * time.Second, Protocols: protocols,
+		Handler: split(calls, json), ConnContext: connContext, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, Protocols: protocols,
 		ErrorLog: zap.NewStdLog(s.cfg.Log.Named("localapi")),
 	}
 	stopped := context.AfterFunc(ctx, func() { srv.Close() }) // streams last as long as we do

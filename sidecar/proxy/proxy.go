@@ -19,7 +19,7 @@ import (
 // Limits of what comes in.
 const (
 	headerTimeout  = 10 * time.Second
-	maxHeaderBytes = 1 << 20
+	maxHeaderBytes = 256 << 10 // beyond it: 431
 )
 
 // Proxy is the base-URL listener. Use New, then Serve.
