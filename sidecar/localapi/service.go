@@ -7,9 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"google.golang.org/grpc"
 
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
+	"github.com/forgeyard/concurrency/shared/effect"
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 	"github.com/forgeyard/concurrency/shared/wire"
@@ -157,6 +159,11 @@ func (v *service) request(peer Peer, r *pb.HoldRequest) (keeper.Request, error) 
 	if h.ID == "" || len(h.ID) > 200 {
 		return keeper.Request{}, &inputError{"holder.id", h.ID, "must have 1 to 200 characters"}
 	}
+	if id := r.GetCommandId(); id != "" {
+		if _, err := ulid.ParseStrict(id); err != nil {
+			return keeper.Request{}, &inputError{"command_id", id, "must be a ULID"}
+		}
+	}
 	return keeper.Request{Scope: s, Holder: h, Wait: wait, CommandID: r.GetCommandId(), UID: peer.UID}, nil
 }
 
@@ -279,13 +286,40 @@ func (v *service) Effects(ctx context.Context, r *pb.EffectsRequest) (*pb.Effect
 	if _, err := peerOf(ctx); err != nil {
 		return nil, toStatus(err)
 	}
-	limit := int(r.GetLimit())
-	if limit <= 0 {
-		limit = 100
+	limit, err := effectsFilter(r)
+	if err != nil {
+		return nil, toStatus(err)
 	}
 	out := &pb.EffectsResponse{}
 	for _, e := range v.s.cfg.Effects.Effects(r.GetScope(), r.GetState(), limit) {
 		out.Effects = append(out.Effects, wire.ToEffect(e, v.s.cfg.Node))
 	}
 	return out, nil
+}
+
+// Effects listed when the caller names no limit, and at most.
+const (
+	defaultEffects = 100
+	mostEffects    = 10000
+)
+
+// effectsFilter checks what a caller wants to see and returns the limit.
+func effectsFilter(r *pb.EffectsRequest) (int, error) {
+	if r.GetScope() != "" {
+		if _, err := scope.Parse(r.GetScope()); err != nil {
+			return 0, err
+		}
+	}
+	states := []effect.State{effect.Planned, effect.Started, effect.Succeeded, effect.Failed, effect.Unknown, effect.Reconciled}
+	if s := effect.State(r.GetState()); s != "" && !slices.Contains(states, s) {
+		return 0, &inputError{"state", r.GetState(), fmt.Sprintf("must be one of %v", states)}
+	}
+	limit := int(r.GetLimit())
+	if limit < 0 || limit > mostEffects {
+		return 0, &inputError{"limit", fmt.Sprint(limit), fmt.Sprintf("must be between 0 and %d", mostEffects)}
+	}
+	if limit == 0 {
+		limit = defaultEffects
+	}
+	return limit, nil
 }

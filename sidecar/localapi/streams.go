@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -60,6 +61,6 @@ func endJSON(w http.ResponseWriter, err error) {
 		text = []byte("{}")
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusBadRequest)
+	w.WriteHeader(runtime.HTTPStatusFromCode(st.Code()))
 	_, _ = w.Write(append(text, '\n')) // a caller that is gone reads nothing
 }
