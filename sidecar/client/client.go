@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
@@ -35,6 +37,9 @@ func Dial(socket string) (*Client, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}),
 		grpc.WithDisableRetry(),
+		grpc.WithConnectParams(grpc.ConnectParams{ // a restarted sidecar is found well before uncertain_after
+			Backoff: backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: 0.2, MaxDelay: longestPause}, MinConnectTimeout: time.Second,
+		}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("dial sidecar: %w", err)
@@ -70,8 +75,8 @@ func (c *Client) Acquire(ctx context.Context, s scope.Scope, opts ...Option) (*H
 		cancel()
 		return nil, translate(err)
 	}
-	h := newHold(c, s, stream, cancel)
-	go h.follow(o.onWait)
+	h := newHold(c, s, cancel)
+	go h.follow(life, stream, o.onWait)
 	select {
 	case <-h.ready:
 	case <-ctx.Done():

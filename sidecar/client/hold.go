@@ -2,13 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
-	"time"
-
-	"google.golang.org/grpc"
 
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/boottime"
@@ -34,7 +29,6 @@ type Event struct {
 type Hold struct {
 	c      *Client
 	scope  scope.Scope
-	stream grpc.ServerStreamingClient[pb.HoldEvent]
 	cancel context.CancelFunc
 	ctx    context.Context
 	lose   context.CancelCauseFunc
@@ -50,9 +44,9 @@ type Hold struct {
 	once     sync.Once
 }
 
-func newHold(c *Client, s scope.Scope, stream grpc.ServerStreamingClient[pb.HoldEvent], cancel context.CancelFunc) *Hold {
+func newHold(c *Client, s scope.Scope, cancel context.CancelFunc) *Hold {
 	ctx, lose := context.WithCancelCause(context.Background())
-	return &Hold{c: c, scope: s, stream: stream, cancel: cancel, ctx: ctx, lose: lose, ready: make(chan struct{}), ended: make(chan struct{})}
+	return &Hold{c: c, scope: s, cancel: cancel, ctx: ctx, lose: lose, ready: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Scope is what is held.
@@ -98,40 +92,14 @@ func (h *Hold) Current() Event {
 // released.
 func (h *Hold) Context() context.Context { return h.ctx }
 
-// follow reads events until the stream ends.
-func (h *Hold) follow(onEvent func(Event)) {
-	defer close(h.ended)
-	defer h.settle()
-	guard := newGuard(h)
-	defer guard.stop()
-	for {
-		m, err := h.stream.Recv()
-		if err != nil {
-			h.fail(err)
-			return
-		}
-		e := h.take(m)
-		guard.arm(e.Deadline)
-		if onEvent != nil {
-			onEvent(e)
-		}
-		switch e.State {
-		case ownership.Owned:
-			h.settle()
-		case ownership.Lost:
-			h.end(e.Reason, e.Detail, e.Successor)
-		case ownership.Unowned, ownership.Acquiring, ownership.Waiting, ownership.Uncertain, ownership.Reconciling, ownership.Releasing:
-		}
-	}
-}
-
 func (h *Hold) take(m *pb.HoldEvent) Event {
 	now := h.c.clock.Boot()
 	e := Event{
 		State: ownership.State(m.GetState()), Reason: ownership.Reason(m.GetReason()), Detail: m.GetDetail(), Unknown: int(m.GetUnknownEffects()),
 	}
 	if m.GetDeadlineIn() != nil {
-		e.KillAt, e.Deadline = now.Add(m.GetKillIn().AsDuration()), now.Add(m.GetDeadlineIn().AsDuration())
+		e.KillAt = earlier(now.Add(m.GetKillIn().AsDuration()), m.GetKillAtBoottime())
+		e.Deadline = earlier(now.Add(m.GetDeadlineIn().AsDuration()), m.GetDeadlineAtBoottime())
 	}
 	if s, err := wire.FromSummary(m.GetHolder()); err == nil {
 		e.Successor = s
@@ -143,14 +111,14 @@ func (h *Hold) take(m *pb.HoldEvent) Event {
 	return e
 }
 
-// fail ends the hold with the stream.
-func (h *Hold) fail(err error) {
-	h.mu.Lock()
-	if h.err == nil && !errors.Is(err, io.EOF) {
-		h.err = translate(err)
+// earlier is the earlier of two forms of one instant: the duration is too long
+// when the event was read late, and the reading of the clock means something
+// else in another time namespace.
+func earlier(at boottime.Instant, reading int64) boottime.Instant {
+	if reading != 0 && boottime.Instant(reading).Before(at) {
+		return boottime.Instant(reading)
 	}
-	h.mu.Unlock()
-	h.end(ownership.AuthorityUnreachable, "the sidecar ended the connection", nil)
+	return at
 }
 
 // settle lets Acquire return.
@@ -165,6 +133,7 @@ func (h *Hold) end(reason ownership.Reason, detail string, successor *lease.Summ
 		h.lose(nil)
 		return
 	}
+	defer h.cancel() // nothing is waited for any more
 	h.lose(&LostError{Scope: h.scope.String(), Epoch: e, Reason: string(reason), Detail: detail, Successor: successor})
 }
 
@@ -199,53 +168,4 @@ func (h *Hold) Release(ctx context.Context) (unknown int, err error) {
 		return 0, fmt.Errorf("release %s: %w", h.scope, translate(err))
 	}
 	return int(m.GetUnknownEffects()), nil
-}
-
-// guard ends the hold at its deadline by this process' own clock: the sidecar
-// may be dead, or we may have been stopped.
-type guard struct {
-	h      *Hold
-	wake   chan boottime.Instant
-	ending chan struct{}
-}
-
-func newGuard(h *Hold) *guard {
-	g := &guard{h: h, wake: make(chan boottime.Instant, 1), ending: make(chan struct{})}
-	go g.run()
-	return g
-}
-
-// arm tells the guard a deadline; the latest counts.
-func (g *guard) arm(at boottime.Instant) {
-	select {
-	case <-g.wake:
-	default:
-	}
-	g.wake <- at
-}
-
-func (g *guard) stop() { close(g.ending) }
-
-func (g *guard) run() {
-	var deadline boottime.Instant
-	timer := g.h.c.clock.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-g.ending:
-			return
-		case deadline = <-g.wake:
-		case <-timer.C():
-		}
-		now := g.h.c.clock.Boot()
-		if deadline != 0 && !now.Before(deadline) {
-			g.h.end(ownership.Expired, "the hard deadline passed without a confirmation", nil)
-			deadline = 0
-		}
-		next := time.Hour
-		if deadline != 0 {
-			next = deadline.Sub(now)
-		}
-		timer.Reset(next)
-	}
 }

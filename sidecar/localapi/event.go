@@ -27,6 +27,7 @@ func (v *service) event(t ownership.Term, own bool) *pb.HoldEvent {
 	}
 	if t.State == ownership.Owned || t.State == ownership.Uncertain || t.State == ownership.Releasing {
 		e.UncertainIn, e.KillIn, e.DeadlineIn = left(t.UncertainAt, now), left(t.KillAt, now), left(t.Deadline, now)
+		e.KillAtBoottime, e.DeadlineAtBoottime = int64(t.KillAt), int64(t.Deadline)
 	}
 	if own {
 		e.HoldKey = t.Key.Secret()

@@ -42,7 +42,11 @@ func (v *service) hold(ctx context.Context, r *pb.HoldRequest, send func(*pb.Hol
 	if err != nil {
 		return err
 	}
-	defer v.s.cfg.Keeper.Abandon(key) // nothing happens when it was released
+	defer func() {
+		if v.s.root.Err() == nil { // our own end is not the caller's: he attaches to the next sidecar
+			v.s.cfg.Keeper.Abandon(key) // nothing happens when it was released
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():

@@ -12,13 +12,17 @@ func main() {
 	if err == nil {
 		return
 	}
-	code := 1
-	var exit *exitError
-	if errors.As(err, &exit) {
-		code = exit.code
-	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(os.Stderr, "forgeyard:", text)
 	}
-	os.Exit(code)
+	os.Exit(codeOf(err))
+}
+
+// codeOf is the exit code of an error.
+func codeOf(err error) int {
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code
+	}
+	return 1
 }

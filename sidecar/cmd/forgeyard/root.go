@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string, p process) error {
 	f.StringVar(&a.socket, "socket", p.env("FORGEYARD_SOCKET", defaultSocket), "socket of this machine's sidecar (FORGEYARD_SOCKET)")
 	f.StringVarP(&a.output, "output", "o", tableFormat, "table, json or yaml")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkFormat(a.output) }
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{code: exitUsage, text: err.Error()} })
 	root.AddCommand(a.concurrencyCommand(), a.sidecarCommand(), a.runCommand())
 	root.SetArgs(args)
 	root.SetIn(p.In)

@@ -135,8 +135,12 @@ type HoldEvent struct {
 	Owner          *Holder                `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
 	Final          bool                   `protobuf:"varint,17,opt,name=final,proto3" json:"final,omitempty"`                // no further event follows
 	KillIn         *durationpb.Duration   `protobuf:"bytes,18,opt,name=kill_in,json=killIn,proto3" json:"kill_in,omitempty"` // TERM to supervised groups
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The same two as readings of CLOCK_BOOTTIME, in nanoseconds: an event that
+	// was read late says nothing about the time that passed before it.
+	KillAtBoottime     int64 `protobuf:"varint,19,opt,name=kill_at_boottime,json=killAtBoottime,proto3" json:"kill_at_boottime,omitempty"`
+	DeadlineAtBoottime int64 `protobuf:"varint,20,opt,name=deadline_at_boottime,json=deadlineAtBoottime,proto3" json:"deadline_at_boottime,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *HoldEvent) Reset() {
@@ -293,6 +297,20 @@ func (x *HoldEvent) GetKillIn() *durationpb.Duration {
 		return x.KillIn
 	}
 	return nil
+}
+
+func (x *HoldEvent) GetKillAtBoottime() int64 {
+	if x != nil {
+		return x.KillAtBoottime
+	}
+	return 0
+}
+
+func (x *HoldEvent) GetDeadlineAtBoottime() int64 {
+	if x != nil {
+		return x.DeadlineAtBoottime
+	}
+	return 0
 }
 
 type LocalReleaseRequest struct {
@@ -652,7 +670,7 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"command_id\x18\x04 \x01(\tR\tcommandId\x12\x10\n" +
 	"\x03pid\x18\x05 \x01(\x05R\x03pid\x121\n" +
 	"\x06detach\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06detach\x12\x19\n" +
-	"\bhold_key\x18\a \x01(\tR\aholdKey\"\x8c\x06\n" +
+	"\bhold_key\x18\a \x01(\tR\aholdKey\"\xe8\x06\n" +
 	"\tHoldEvent\x12\x19\n" +
 	"\bhold_key\x18\x01 \x01(\tR\aholdKey\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x14\n" +
@@ -674,7 +692,9 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"retryAfter\x126\n" +
 	"\x05owner\x18\x10 \x01(\v2 .forgeyard.concurrency.v1.HolderR\x05owner\x12\x14\n" +
 	"\x05final\x18\x11 \x01(\bR\x05final\x122\n" +
-	"\akill_in\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x06killIn\x1a;\n" +
+	"\akill_in\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x06killIn\x12(\n" +
+	"\x10kill_at_boottime\x18\x13 \x01(\x03R\x0ekillAtBoottime\x120\n" +
+	"\x14deadline_at_boottime\x18\x14 \x01(\x03R\x12deadlineAtBoottime\x1a;\n" +
 	"\rBaseUrlsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +

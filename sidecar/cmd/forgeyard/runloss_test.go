@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/sidecar/localapi/localtest"
+)
+
+// stubborn is a command with a daemon; neither ends at TERM. It says both
+// pids.
+func stubborn() []string {
+	return []string{"sh", "-c", `trap 'echo heard TERM' TERM; (setsid sh -c 'trap "" TERM HUP; echo daemon $$; while :; do sleep 1000; done' &); echo command $$; while :; do sleep 1000 & wait; done`}
+}
+
+func (p *program) pids() map[string]int {
+	p.t.Helper()
+	pids := map[string]int{}
+	for range 2 {
+		var name string
+		var pid int
+		line := p.hear(p.lines)
+		_, err := fmt.Sscan(line, &name, &pid)
+		require.NoError(p.t, err, line)
+		pids[name] = pid
+	}
+	p.t.Cleanup(func() {
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL) // gone, if the test passed
+		}
+	})
+	return pids
+}
+
+func TestFC27_LossEndsTheCommandAndSaysToWhom(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		why       lease.EndReason
+		succeeded bool
+		code      int
+		line      string
+		reason    string
+		holder    string
+	}{
+		"superseded": {lease.Superseded, true, exitSuperseded,
+			"forgeyard: acme/environment:prod with epoch 1 was lost: superseded (the rack is on fire); deployment web-42 on node node-b has it with epoch 2", "superseded", "deployment:web-42"},
+		"revoked": {lease.ForceReleased, false, exitLost,
+			"forgeyard: acme/environment:prod with epoch 1 was lost: revoked (released by maria: the rack is on fire)", "revoked", ""},
+		"expired": {lease.Expired, false, exitLost,
+			"forgeyard: acme/environment:prod with epoch 1 was lost: expired (the session went silent for longer than its ttl)", "expired", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := localtest.Start(t, slow())
+			p := startRun(t, s.Socket, nil, stubborn()...)
+			pids := p.pids()
+			s.Authority.Take(parse(t, prod), c.why, "maria", "the rack is on fire", c.succeeded)
+			code, line := p.end()
+			require.Equal(t, c.code, code)
+			require.Equal(t, c.line, line)
+			require.Equal(t, c.reason, p.status().Reason)
+			require.Equal(t, c.holder, p.status().Holder)
+			for _, pid := range pids {
+				require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "%d outlived the hold", pid)
+			}
+		})
+	}
+}
+
+func TestFC25_SilentAuthorityMeansTermThenKillByTheDeadline(t *testing.T) {
+	t.Parallel()
+	s := localtest.Start(t, localtest.Options{})
+	p := startRun(t, s.Socket, nil, stubborn()...)
+	pids := p.pids()
+	s.Authority.SetSilent(true)
+	require.Equal(t, "heard TERM", p.hear(p.lines), "kill_grace before the hard deadline")
+	code, line := p.end()
+	require.Equal(t, exitLost, code)
+	require.Contains(t, line, "was lost: expired (")
+	for _, pid := range pids {
+		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "%d outlived the hold", pid)
+	}
+}
+
+func TestFC25_DeadSidecarMeansTermThenKillByOurOwnClock(t *testing.T) {
+	t.Parallel()
+	s := localtest.Start(t, localtest.Options{})
+	p := startRun(t, s.Socket, nil, stubborn()...)
+	pids := p.pids()
+	s.Stop()
+	require.Equal(t, "heard TERM", p.hear(p.lines), "kill_grace before the hard deadline")
+	code, line := p.end()
+	require.Equal(t, exitLost, code)
+	require.Contains(t, line, "was lost: expired (")
+	for _, pid := range pids {
+		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "%d outlived the hold", pid)
+	}
+}
+
+func TestRestartedSidecarIsFoundAgainAndTheCommandGoesOn(t *testing.T) {
+	t.Parallel()
+	s := localtest.Start(t, slow())
+	gate := filepath.Join(t.TempDir(), "gate")
+	require.NoError(t, unix.Mkfifo(gate, 0o600))
+	p := startRun(t, s.Socket, nil, "sh", "-c", `echo started; cat "$0"; exit 5`, gate)
+	require.Equal(t, "started", p.hear(p.lines))
+	s.Stop()
+	s.Run()
+	open, err := os.OpenFile(gate, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	require.NoError(t, open.Close())
+	code, _ := p.end()
+	require.Equal(t, 5, code, p.errOut.String())
+	require.Equal(t, lease.Released, released(t, s).Why, "in order, over the new connection")
+}
+
+func TestFC26_FreezeOnUncertainStopsAndContinuesTheCommand(t *testing.T) {
+	t.Parallel()
+	s := localtest.Start(t, localtest.Options{})
+	p := startRun(t, s.Socket, []string{"--freeze-on-uncertain"}, "sh", "-c", `echo command $$; while :; do sleep 0.02; done`)
+	var name string
+	var pid int
+	_, err := fmt.Sscan(p.hear(p.lines), &name, &pid)
+	require.NoError(t, err)
+	s.Authority.SetSilent(true)
+	awaitState(t, pid, "T")
+	s.Authority.SetSilent(false)
+	awaitState(t, pid, "S", "R")
+	require.NoError(t, p.cmd.Process.Signal(unix.SIGTERM))
+	code, _ := p.end()
+	require.Equal(t, 143, code)
+}
+
+func TestFC104_WhatTheCommandLeavesBehindEndsBeforeTheScopeIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := localtest.Start(t, slow())
+	p := startRun(t, s.Socket, []string{"--kill-grace", "100ms"}, "sh", "-c",
+		`setsid sh -c 'trap "" TERM HUP; echo daemon $$; while :; do sleep 1000; done' & exec sleep 0`)
+	var name string
+	var daemon int
+	_, err := fmt.Sscan(p.hear(p.lines), &name, &daemon)
+	require.NoError(t, err)
+	r := released(t, s)
+	require.ErrorIs(t, unix.Kill(daemon, 0), unix.ESRCH, "released while it still worked")
+	require.Equal(t, lease.Released, r.Why)
+	code, _ := p.end()
+	require.Zero(t, code)
+}
+
+func TestFC12_KilledRunEndsItsHoldAndItsCommandAtOnce(t *testing.T) {
+	t.Parallel()
+	s := localtest.Start(t, slow())
+	p := startRun(t, s.Socket, nil, stubborn()...)
+	pids := p.pids()
+	require.NoError(t, p.cmd.Process.Kill())
+	require.Equal(t, lease.CallerGone, released(t, s).Why)
+	require.Error(t, p.cmd.Wait())
+	awaitGone(t, pids["command"])
+}
+
+// awaitState waits until /proc shows a process in one of the states.
+func awaitState(t *testing.T, pid int, states ...string) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for late := time.After(patience); ; {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		require.NoError(t, err)
+		state := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[0]
+		if slices.Contains(states, state) {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-late:
+			require.FailNow(t, "state", "%s, wanted %v", state, states)
+		}
+	}
+}
