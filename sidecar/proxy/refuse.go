@@ -86,9 +86,16 @@ func title(c gate.Code) string {
 // the log, the metrics and, when a hold is known, the journal.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, c call, why *gate.Refusal) {
 	p.trace(r, c, why)
+	if t := why.Term; !t.Scope.IsZero() && c.upstream != nil {
+		p.cfg.Journal.Refuse(effect.Effect{
+			ID: p.id(), Lease: t.Lease, Scope: t.Scope, Epoch: t.Epoch, Provider: c.upstream.provider.Name,
+			Operation: c.op.Name, Safety: c.op.Safety, Key: callerKey(r),
+		}, string(why.Code))
+	}
 	p.answer(w, r, why, "")
 }
 
+// trace logs and counts a refusal.
 func (p *Proxy) trace(r *http.Request, c call, why *gate.Refusal) {
 	p.metrics.refused.WithLabelValues(string(why.Code)).Inc()
 	fields := []zap.Field{
@@ -102,13 +109,6 @@ func (p *Proxy) trace(r *http.Request, c call, why *gate.Refusal) {
 	}
 	p.cfg.Log.Warn("call refused", append(fields,
 		zap.Stringer("scope", t.Scope), zap.Stringer("epoch", t.Epoch), zap.String("state", string(t.State)), zap.String("lease", t.Lease))...)
-	if c.upstream == nil {
-		return
-	}
-	p.cfg.Journal.Refuse(effect.Effect{
-		ID: p.id(), Lease: t.Lease, Scope: t.Scope, Epoch: t.Epoch, Provider: c.upstream.provider.Name,
-		Operation: c.op.Name, Safety: c.op.Safety, Key: callerKey(r),
-	}, string(why.Code))
 }
 
 // answer writes a refusal. The rest of the body is read up to a limit, so that

@@ -95,6 +95,7 @@ func (s *send) try(ctx context.Context, method string, target *url.URL, header h
 func cause(err error) string {
 	var refused *gate.Refusal
 	var dns *net.DNSError
+	var op *net.OpError
 	switch {
 	case errors.As(err, &refused):
 		return string(refused.Code)
@@ -106,6 +107,8 @@ func cause(err error) string {
 		return "name not resolved"
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return "closed by the provider"
+	case errors.As(err, &op):
+		return op.Op + ": " + op.Err.Error()
 	}
 	return err.Error()
 }
