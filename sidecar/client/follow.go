@@ -113,8 +113,11 @@ func (h *Hold) attach(life context.Context, tell func(Event)) events {
 	}
 }
 
-// fail ends the hold with its stream.
+// fail ends the hold with its stream, unless an event did already.
 func (h *Hold) fail(err error) {
+	if h.ctx.Err() != nil {
+		return
+	}
 	h.mu.Lock()
 	if h.err == nil && !errors.Is(err, io.EOF) {
 		h.err = translate(err)

@@ -9,14 +9,14 @@ import (
 
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/sidecar/localapi"
-	"github.com/forgeyard/concurrency/sidecar/localapi/localtest"
+	"github.com/forgeyard/concurrency/sidecar/sidecartest"
 )
 
 const prod = `{"scope":"acme/environment:prod"}`
 
 func TestFC12_KilledControllerEndsItsStreamHoldAtOnce(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	p := startController(t, s, "/v1/hold", prod)
 	owned := p.until("owned")
 	p.kill()
@@ -27,7 +27,7 @@ func TestFC12_KilledControllerEndsItsStreamHoldAtOnce(t *testing.T) {
 
 func TestFC12_KilledControllerEndsItsPidHoldAtOnce(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	p := startController(t, s, "/v1/acquire", prod)
 	owned := p.event()
 	p.kill()
@@ -38,7 +38,7 @@ func TestFC12_KilledControllerEndsItsPidHoldAtOnce(t *testing.T) {
 
 func TestFC12_HoldOfANamedProcessEndsWithThatProcess(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	worker := sleeper(t)
 	owned := acquire(t, s, fmt.Sprintf(`{"scope":"acme/environment:prod","pid":%d}`, worker.Process.Pid))
 	require.NoError(t, worker.Process.Kill())
@@ -50,7 +50,7 @@ func TestFC12_HoldOfANamedProcessEndsWithThatProcess(t *testing.T) {
 
 func TestFC12_ZombieDoesNotKeepItsHold(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	worker := sleeper(t)
 	acquire(t, s, fmt.Sprintf(`{"scope":"acme/environment:prod","pid":%d}`, worker.Process.Pid))
 	require.NoError(t, worker.Process.Kill()) // and nobody waits for it
@@ -59,7 +59,7 @@ func TestFC12_ZombieDoesNotKeepItsHold(t *testing.T) {
 
 func TestFC12_WaitingControllerThatIsKilledGetsNothing(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	prodScope := parse(t, "acme/environment:prod")
 	s.Authority.Other(prodScope)
 	p := startController(t, s, "/v1/hold", `{"scope":"acme/environment:prod","wait":"600s"}`)
@@ -72,7 +72,7 @@ func TestFC12_WaitingControllerThatIsKilledGetsNothing(t *testing.T) {
 
 func TestFC104_ProcessThatDiedBesideAStoppedSidecarIsNoticedAtTheStart(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	worker := sleeper(t)
 	owned := acquire(t, s, fmt.Sprintf(`{"scope":"acme/environment:prod","pid":%d}`, worker.Process.Pid))
 	s.Stop()
@@ -86,7 +86,7 @@ func TestFC104_ProcessThatDiedBesideAStoppedSidecarIsNoticedAtTheStart(t *testin
 
 func TestFC104_LivingProcessKeepsItsHoldOverARestartAndIsWatchedAgain(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	worker := sleeper(t)
 	owned := acquire(t, s, fmt.Sprintf(`{"scope":"acme/environment:prod","pid":%d}`, worker.Process.Pid))
 	s.Stop()
@@ -101,7 +101,7 @@ func TestFC104_LivingProcessKeepsItsHoldOverARestartAndIsWatchedAgain(t *testing
 
 func TestFC104_HoldThatRanOutBesideAStoppedSidecarIsStillReleased(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	owned := acquire(t, s, fmt.Sprintf(`{"scope":"acme/environment:prod","pid":%d}`, sleeper(t).Process.Pid))
 	s.Stop()
 	s.Age()
@@ -124,7 +124,7 @@ func TestFC104_ReusedPidIsAnotherProcess(t *testing.T) {
 
 func TestDetachedHoldEndsWithItsTime(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	owned := acquire(t, s, `{"scope":"acme/environment:prod","detach":"0.3s"}`)
 	r := released(t, s)
 	require.Equal(t, lease.CallerGone, r.Why)

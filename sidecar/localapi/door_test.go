@@ -14,7 +14,7 @@ import (
 
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/sidecar/localapi"
-	"github.com/forgeyard/concurrency/sidecar/localapi/localtest"
+	"github.com/forgeyard/concurrency/sidecar/sidecartest"
 )
 
 func TestSocketIsPrivateAndNotTakenFromALivingOne(t *testing.T) {
@@ -38,7 +38,7 @@ func TestSocketIsPrivateAndNotTakenFromALivingOne(t *testing.T) {
 
 func TestBadInputNamesFieldAndValueAndChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	const other = "00000000000000000000000000000001"
 	for name, c := range map[string]struct {
 		path, body string
@@ -86,7 +86,7 @@ func TestBadInputNamesFieldAndValueAndChangesNothing(t *testing.T) {
 
 func TestFC85_RefusalNamesHolderEpochSinceLivenessAndWhatToDo(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	s.Authority.Other(parse(t, "acme/environment:prod"))
 	code, text := call(t, s, "/v1/acquire", prod)
 	require.Equal(t, http.StatusBadRequest, code)
@@ -100,7 +100,7 @@ func TestFC85_RefusalNamesHolderEpochSinceLivenessAndWhatToDo(t *testing.T) {
 
 func TestStreamHoldTellsEveryChangeUpToItsRelease(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	p := startController(t, s, "/v1/hold", prod)
 	owned := p.until("owned")
 	require.Equal(t, "1", owned.Epoch, "as a decimal string")
@@ -126,7 +126,7 @@ func TestFC27_LossTellsByWhomAndWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := localtest.Start(t, slow())
+			s := sidecartest.Start(t, slow())
 			p := startController(t, s, "/v1/hold", prod)
 			p.until("owned")
 			s.Authority.Take(parse(t, "acme/environment:prod"), c.why, c.by, "the rack is on fire", c.succeeded)
@@ -154,7 +154,7 @@ func TestHoldsOfAnotherUserAreSeenByRootAndUsedByNobodyElse(t *testing.T) {
 		require.Empty(t, os.Getenv("CI"), "this test needs root")
 		t.Skip("needs root to start a process of another user")
 	}
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	require.NoError(t, os.Chmod(filepath.Dir(s.Socket), 0o755))
 	require.NoError(t, os.Chmod(s.Socket, 0o666))
 	program := filepath.Join(t.TempDir(), "controller") // where that user can reach it

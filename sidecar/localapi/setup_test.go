@@ -19,7 +19,7 @@ import (
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 	"github.com/forgeyard/concurrency/sidecar/keeper"
-	"github.com/forgeyard/concurrency/sidecar/localapi/localtest"
+	"github.com/forgeyard/concurrency/sidecar/sidecartest"
 )
 
 // patience bounds every wait of these tests.
@@ -27,10 +27,10 @@ const patience = 20 * time.Second
 
 // slow is a session whose ttl is far longer than patience: what ends within
 // patience has not waited for it.
-func slow() localtest.Options {
+func slow() sidecartest.Options {
 	b := lease.DefaultBudget()
 	b.TTL, b.UncertainAfter, b.LockDelay = 10*time.Minute, 5*time.Minute, 3*time.Minute
-	return localtest.Options{Budget: b}
+	return sidecartest.Options{Budget: b}
 }
 
 func dial(socket string) *http.Client {
@@ -63,7 +63,7 @@ type event struct {
 }
 
 // call posts JSON (or gets, without any) and returns status and body.
-func call(t *testing.T, s *localtest.Sidecar, path, body string) (int, string) {
+func call(t *testing.T, s *sidecartest.Sidecar, path, body string) (int, string) {
 	t.Helper()
 	method, reader := http.MethodPost, io.Reader(strings.NewReader(body))
 	if body == "" {
@@ -81,7 +81,7 @@ func call(t *testing.T, s *localtest.Sidecar, path, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-func acquire(t *testing.T, s *localtest.Sidecar, body string) event {
+func acquire(t *testing.T, s *sidecartest.Sidecar, body string) event {
 	t.Helper()
 	code, text := call(t, s, "/v1/acquire", body)
 	require.Equal(t, http.StatusOK, code, text)
@@ -97,7 +97,7 @@ type process struct {
 	out *bufio.Scanner
 }
 
-func startController(t *testing.T, s *localtest.Sidecar, path, body string, change ...func(*exec.Cmd)) *process {
+func startController(t *testing.T, s *sidecartest.Sidecar, path, body string, change ...func(*exec.Cmd)) *process {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func (p *process) kill() {
 }
 
 // released waits for the authority to get a release.
-func released(t *testing.T, s *localtest.Sidecar) keeper.ReleaseCommand {
+func released(t *testing.T, s *sidecartest.Sidecar) keeper.ReleaseCommand {
 	t.Helper()
 	select {
 	case r := <-s.Authority.Releases():

@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/forgeyard/concurrency/shared/lease"
-	"github.com/forgeyard/concurrency/sidecar/localapi/localtest"
+	"github.com/forgeyard/concurrency/sidecar/sidecartest"
 )
 
 func TestRunEndsWithTheCommandsCode(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 112": 112, "kill -TERM $$": 143, "kill -KILL $$": 137} {
 		p := startRun(t, s.Socket, nil, "sh", "-c", script)
 		code, _ := p.end()
-		require.Equal(t, want, code, "%s: %s", script, p.errOut.String())
+		require.Equal(t, want, code, "%s: %s", script, p.stderr())
 		require.Equal(t, lease.Released, released(t, s).Why)
 		require.Equal(t, "ended", p.status().Reason)
 		require.Equal(t, want, p.status().ExitCode)
@@ -34,7 +34,7 @@ func TestRunEndsWithTheCommandsCode(t *testing.T) {
 func TestRunCodesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		script func(*testing.T, *localtest.Sidecar)
+		script func(*testing.T, *sidecartest.Sidecar)
 		flags  []string
 		args   []string
 		code   int
@@ -50,12 +50,12 @@ func TestRunCodesOfItsOwn(t *testing.T) {
 		"refused":             {blocked(lease.UnsupportedPolicy), nil, nil, exitRefused, "forgeyard: unsupported-requirement: ", "refused"},
 		"unknown holder kind": {nil, []string{"--holder", "robot:r"}, nil, exitRefused, `holder.kind "robot"`, "refused"},
 		"no such command":     {nil, nil, []string{"/no/such/command"}, exitNotStarted, "/no/such/command", "not-started"},
-		"no such sidecar": {func(_ *testing.T, s *localtest.Sidecar) { s.Stop() }, nil, nil, exitUnreachable,
+		"no such sidecar": {func(_ *testing.T, s *sidecartest.Sidecar) { s.Stop() }, nil, nil, exitUnreachable,
 			"forgeyard: client: sidecar or authority unreachable", "unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := localtest.Start(t, slow())
+			s := sidecartest.Start(t, slow())
 			if c.script != nil {
 				c.script(t, s)
 			}
@@ -65,7 +65,7 @@ func TestRunCodesOfItsOwn(t *testing.T) {
 			}
 			p := startRun(t, s.Socket, c.flags, c.args...)
 			code, line := p.end()
-			require.Equal(t, c.code, code, p.errOut.String())
+			require.Equal(t, c.code, code, p.stderr())
 			require.True(t, strings.HasPrefix(line, "forgeyard: "), line)
 			require.Contains(t, line, c.line)
 			require.Equal(t, c.reason, p.status().Reason)
@@ -75,10 +75,10 @@ func TestRunCodesOfItsOwn(t *testing.T) {
 	}
 }
 
-func busy(t *testing.T, s *localtest.Sidecar) { s.Authority.Other(parse(t, prod)) }
+func busy(t *testing.T, s *sidecartest.Sidecar) { s.Authority.Other(parse(t, prod)) }
 
-func blocked(why lease.Reason) func(*testing.T, *localtest.Sidecar) {
-	return func(t *testing.T, s *localtest.Sidecar) {
+func blocked(why lease.Reason) func(*testing.T, *sidecartest.Sidecar) {
+	return func(t *testing.T, s *sidecartest.Sidecar) {
 		s.Authority.Refuse(parse(t, prod), lease.Answer{Code: lease.Rejected, Reason: why, Detail: "lease X ended with 1 unknown effect"})
 	}
 }
@@ -111,7 +111,7 @@ func TestFC25_InterruptWhileWaitingEndsAtOnceAndStartsNothing(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			s := localtest.Start(t, slow())
+			s := sidecartest.Start(t, slow())
 			s.Authority.Other(parse(t, prod))
 			mark := filepath.Join(t.TempDir(), "ran")
 			p := startRun(t, s.Socket, []string{"--wait", "10m"}, "touch", mark)
@@ -134,7 +134,7 @@ func TestFC25_InterruptWhileWaitingEndsAtOnceAndStartsNothing(t *testing.T) {
 
 func TestRunGivesTheCommandItsEnvironment(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	p := startRun(t, s.Socket, []string{"--holder", "deployment:web-43"}, "sh", "-c", "env | grep ^FORGEYARD_ | sort")
 	code, _ := p.end()
 	require.Zero(t, code)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/forgeyard/concurrency/shared/lease"
-	"github.com/forgeyard/concurrency/sidecar/localapi/localtest"
+	"github.com/forgeyard/concurrency/sidecar/sidecartest"
 )
 
 // stubborn is a command with a daemon; neither ends at TERM. It says both
@@ -60,7 +60,7 @@ func TestFC27_LossEndsTheCommandAndSaysToWhom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := localtest.Start(t, slow())
+			s := sidecartest.Start(t, slow())
 			p := startRun(t, s.Socket, nil, stubborn()...)
 			pids := p.pids()
 			s.Authority.Take(parse(t, prod), c.why, "maria", "the rack is on fire", c.succeeded)
@@ -78,7 +78,7 @@ func TestFC27_LossEndsTheCommandAndSaysToWhom(t *testing.T) {
 
 func TestFC25_SilentAuthorityMeansTermThenKillByTheDeadline(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, localtest.Options{})
+	s := sidecartest.Start(t, sidecartest.Options{})
 	p := startRun(t, s.Socket, nil, stubborn()...)
 	pids := p.pids()
 	s.Authority.SetSilent(true)
@@ -93,7 +93,7 @@ func TestFC25_SilentAuthorityMeansTermThenKillByTheDeadline(t *testing.T) {
 
 func TestFC25_DeadSidecarMeansTermThenKillByOurOwnClock(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, localtest.Options{})
+	s := sidecartest.Start(t, sidecartest.Options{})
 	p := startRun(t, s.Socket, nil, stubborn()...)
 	pids := p.pids()
 	s.Stop()
@@ -108,7 +108,7 @@ func TestFC25_DeadSidecarMeansTermThenKillByOurOwnClock(t *testing.T) {
 
 func TestRestartedSidecarIsFoundAgainAndTheCommandGoesOn(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	gate := filepath.Join(t.TempDir(), "gate")
 	require.NoError(t, unix.Mkfifo(gate, 0o600))
 	p := startRun(t, s.Socket, nil, "sh", "-c", `echo started; cat "$0"; exit 5`, gate)
@@ -119,13 +119,13 @@ func TestRestartedSidecarIsFoundAgainAndTheCommandGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, open.Close())
 	code, _ := p.end()
-	require.Equal(t, 5, code, p.errOut.String())
+	require.Equal(t, 5, code, p.stderr())
 	require.Equal(t, lease.Released, released(t, s).Why, "in order, over the new connection")
 }
 
 func TestFC26_FreezeOnUncertainStopsAndContinuesTheCommand(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, localtest.Options{})
+	s := sidecartest.Start(t, sidecartest.Options{})
 	p := startRun(t, s.Socket, []string{"--freeze-on-uncertain"}, "sh", "-c", `echo command $$; while :; do sleep 0.02; done`)
 	var name string
 	var pid int
@@ -142,7 +142,7 @@ func TestFC26_FreezeOnUncertainStopsAndContinuesTheCommand(t *testing.T) {
 
 func TestFC104_WhatTheCommandLeavesBehindEndsBeforeTheScopeIsGivenBack(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	p := startRun(t, s.Socket, []string{"--kill-grace", "100ms"}, "sh", "-c",
 		`setsid sh -c 'trap "" TERM HUP; echo daemon $$; while :; do sleep 1000; done' & exec sleep 0`)
 	var name string
@@ -158,7 +158,7 @@ func TestFC104_WhatTheCommandLeavesBehindEndsBeforeTheScopeIsGivenBack(t *testin
 
 func TestFC12_KilledRunEndsItsHoldAndItsCommandAtOnce(t *testing.T) {
 	t.Parallel()
-	s := localtest.Start(t, slow())
+	s := sidecartest.Start(t, slow())
 	p := startRun(t, s.Socket, nil, stubborn()...)
 	pids := p.pids()
 	require.NoError(t, p.cmd.Process.Kill())

@@ -19,7 +19,7 @@ import (
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 	"github.com/forgeyard/concurrency/sidecar/keeper"
-	"github.com/forgeyard/concurrency/sidecar/localapi/localtest"
+	"github.com/forgeyard/concurrency/sidecar/sidecartest"
 )
 
 // patience bounds every wait of these tests.
@@ -28,10 +28,10 @@ const patience = 20 * time.Second
 const prod = "acme/environment:prod"
 
 // slow is a session whose ttl is far longer than patience.
-func slow() localtest.Options {
+func slow() sidecartest.Options {
 	b := lease.DefaultBudget()
 	b.TTL, b.UncertainAfter, b.LockDelay = 10*time.Minute, 5*time.Minute, 3*time.Minute
-	return localtest.Options{Budget: b}
+	return sidecartest.Options{Budget: b}
 }
 
 func parse(t *testing.T, text string) scope.Scope {
@@ -94,7 +94,7 @@ func (p *program) hear(from chan string) string {
 	p.t.Helper()
 	select {
 	case line, open := <-from:
-		require.True(p.t, open, "it ended: %s", p.errOut.String())
+		require.True(p.t, open, "it ended: %s", p.stderr())
 		return line
 	case <-time.After(patience):
 		require.FailNow(p.t, "nothing was printed")
@@ -113,8 +113,15 @@ func (p *program) end() (int, string) {
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(p.t, err)
 	}
-	lines := strings.Split(strings.TrimSpace(p.errOut.String()), "\n")
+	lines := strings.Split(strings.TrimSpace(p.stderr()), "\n")
 	return p.cmd.ProcessState.ExitCode(), lines[len(lines)-1]
+}
+
+// stderr is what came on standard error so far.
+func (p *program) stderr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.errOut.String()
 }
 
 // status reads the status file.
@@ -128,7 +135,7 @@ func (p *program) status() runStatus {
 }
 
 // released waits for the authority to get a release.
-func released(t *testing.T, s *localtest.Sidecar) keeper.ReleaseCommand {
+func released(t *testing.T, s *sidecartest.Sidecar) keeper.ReleaseCommand {
 	t.Helper()
 	select {
 	case r := <-s.Authority.Releases():
