@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/boottime"
 	"github.com/forgeyard/concurrency/shared/epoch"
@@ -155,17 +158,30 @@ func (h *Hold) refused() error {
 }
 
 // Release gives the scope back: no new effect starts, what runs settles. It
-// returns how many effects have an unknown outcome.
+// returns how many effects have an unknown outcome. When the sidecar is away it
+// is asked again, up to the hard deadline: after that the hold has ended by
+// itself. Errors: ErrUnreachable, *RefusedError, ctx's.
 func (h *Hold) Release(ctx context.Context) (unknown int, err error) {
 	h.mu.Lock()
 	h.released = true
-	key := h.last.GetHoldKey()
+	key, deadline := h.last.GetHoldKey(), h.event.Deadline
 	h.mu.Unlock()
 	h.lose(nil)
 	defer h.cancel()
-	m, err := h.c.api.Release(ctx, &pb.LocalReleaseRequest{HoldKey: key})
-	if err != nil {
-		return 0, fmt.Errorf("release %s: %w", h.scope, translate(err))
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		m, err := h.c.api.Release(ctx, &pb.LocalReleaseRequest{HoldKey: key})
+		if err == nil {
+			return int(m.GetUnknownEffects()), nil
+		}
+		if status.Code(err) != codes.Unavailable || !h.c.clock.Boot().Before(deadline) {
+			return 0, fmt.Errorf("release %s: %w", h.scope, translate(err))
+		}
+		timer := h.c.clock.NewTimer(pause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return 0, fmt.Errorf("release %s: %w", h.scope, ctx.Err())
+		}
 	}
-	return int(m.GetUnknownEffects()), nil
 }

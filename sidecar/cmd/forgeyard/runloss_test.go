@@ -120,6 +120,7 @@ func TestRestartedSidecarIsFoundAgainAndTheCommandGoesOn(t *testing.T) {
 	require.NoError(t, open.Close())
 	code, _ := p.end()
 	require.Equal(t, 5, code, p.stderr())
+	require.Empty(t, p.stderr())
 	require.Equal(t, lease.Released, released(t, s).Why, "in order, over the new connection")
 }
 
