@@ -23,8 +23,11 @@ func (h *Hold) HTTPClient(provider string) (*http.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("provider %q: %w", provider, err)
 	}
+	// A fresh connection each time: net/http sends again on a kept one that
+	// breaks, reads always and mutations when they carry an Idempotency-Key.
+	inner := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
 	return &http.Client{
-		Transport:     &fencedTransport{hold: h, base: u, inner: &http.Transport{DisableCompression: true}},
+		Transport:     &fencedTransport{hold: h, base: u, inner: inner},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

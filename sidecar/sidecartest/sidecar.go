@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +38,13 @@ func Quick() lease.Budget {
 	}
 }
 
+// T is what a Sidecar needs of a test. An example brings its own.
+type T interface {
+	zaptest.TestingT
+	Helper()
+	Cleanup(func())
+}
+
 // Sidecar is a running one.
 type Sidecar struct {
 	Socket    string
@@ -46,7 +52,7 @@ type Sidecar struct {
 	Journal   *journal.Journal
 	Gate      *gate.Gate
 
-	t    testing.TB
+	t    T
 	opts Options
 	dir  string
 	once sync.Once
@@ -56,7 +62,7 @@ type Sidecar struct {
 }
 
 // Start serves until the test ends.
-func Start(t testing.TB, opts Options) *Sidecar {
+func Start(t T, opts Options) *Sidecar {
 	t.Helper()
 	if opts.Budget == (lease.Budget{}) {
 		opts.Budget = Quick()
