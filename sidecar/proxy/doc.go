@@ -7,13 +7,15 @@
 //
 //   - A mutation leaves once. It goes out on a single-attempt connection, after
 //     its whole body was read and its intent is durable; nothing here retries
-//     (FC-63).
+//     (TestFC63_OneReceiptPerEffect).
 //   - It is admitted three times: before the body is read, after the intent is
 //     on disk, and inside the first write to the connection. Every later write
-//     is checked against the hard deadline (I4, I5).
-//   - A caller that goes away does not cancel what was started (FC-64).
+//     is checked against the hard deadline
+//     (TestI4_NothingLeavesBeforeTheIntentIsDurable, TestTrap30_TheCheckAfterTheFsyncCounts).
+//   - A caller that goes away does not cancel what was started
+//     (TestFC64_ACallerThatLeavesCancelsNothing).
 //   - When the hold is cut its connections are reset with linger 0, so that the
-//     kernel delivers nothing afterwards (FC-102).
+//     kernel delivers nothing afterwards (TestFC102_NothingIsDeliveredAfterTheCut).
 //   - The key is removed before a request is forwarded; it is neither logged nor
 //     echoed, and a wrong one cannot be told from somebody else's.
 //   - A refusal never has a status that client libraries retry, and never
@@ -26,5 +28,7 @@
 //
 // Not promised: exactly-once effects; anything about bytes that a proxy outside
 // this machine has taken already. HTTP/1.1 only; upgrades are refused; paths
-// with encoded slashes or dots are refused.
+// with encoded slashes or dots are refused. When a provider's answer says both
+// "Connection: close" and names a header there, net/http forgets the name and
+// the header passes.
 package proxy

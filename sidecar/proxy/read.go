@@ -44,7 +44,7 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request, c call) {
 			resp.Header = incoming(resp.Header)
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			p.cfg.Log.Warn("read", zap.String("operation", c.op.Name), zap.String("cause", cause(err)))
 			p.answer(w, r, &gate.Refusal{Code: gate.CodeProviderUnreachable, Detail: "the provider did not answer: " + cause(err)}, "")
 		},
@@ -62,5 +62,20 @@ func (u *upstream) reads() http.RoundTripper {
 			IdleConnTimeout: maxIdleAge, ResponseHeaderTimeout: time.Minute,
 		}
 	}
-	return u.pooled
+	return unobserved{u.pooled}
 }
+
+// unobserved hides a request's context values from the transport, and with
+// them the trace by which ReverseProxy would pass informational answers on:
+// their hop-by-hop headers are not filtered (golang/go#81320).
+type unobserved struct{ inner http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (u unobserved) RoundTrip(r *http.Request) (*http.Response, error) {
+	return u.inner.RoundTrip(r.WithContext(valueless{r.Context()}))
+}
+
+type valueless struct{ context.Context }
+
+// Value implements context.Context.
+func (valueless) Value(any) any { return nil }
