@@ -113,7 +113,12 @@ func (j *Journal) List(f Filter) []effect.Effect {
 		}
 	}
 	j.mu.Unlock()
-	sort.Slice(out, func(a, b int) bool { return out[a].ID > out[b].ID })
+	sort.Slice(out, func(a, b int) bool { // ids of one millisecond have no order
+		if !out[a].StartedAt.Equal(out[b].StartedAt) {
+			return out[a].StartedAt.After(out[b].StartedAt)
+		}
+		return out[a].ID > out[b].ID
+	})
 	if f.Limit > 0 && len(out) > f.Limit {
 		out = out[:f.Limit]
 	}
