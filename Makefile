@@ -73,7 +73,7 @@ verify: generate ## Regenerate, then fail when the tree differs or go.mod is unt
 .PHONY: e2e
 e2e: build $(BIN)/demo ## Tests on real processes (LONG=1: the long forms)
 	@deploy/deps check postgres
-	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test -count=1 -timeout 30m ./e2e/...
+	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -timeout 30m ./e2e/...
 
 .PHONY: chaos
 chaos: build $(BIN)/demo ## kill -9 at random points of a 200-operation run, both stores (SEED=n repeats one)
