@@ -37,6 +37,8 @@ type Hold struct {
 	UID       uint32       `json:"uid"`
 	Binding   Binding      `json:"binding"`
 	CommandID string       `json:"command_id"`
+	End       string       `json:"end,omitempty"` // why it is over, once it is; its release is still owed
+	EndDetail string       `json:"end_detail,omitempty"`
 }
 
 // Receipt is the authority's word on one epoch.

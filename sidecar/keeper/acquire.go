@@ -42,7 +42,7 @@ func (k *Keeper) startAcquire(h *hold) {
 		h.m.Term.State = ownership.Waiting
 		return
 	}
-	h.acquiring, h.leaseID = true, k.id()
+	h.leaseID = k.id()
 	s := k.session
 	c := k.command(s, Command{Acquire: &AcquireCommand{Scope: h.m.Term.Scope, Holder: h.m.Term.Holder, Lease: h.leaseID}})
 	go func() {
@@ -55,7 +55,6 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 	if k.session.id != s.id {
 		return // asked again on the session of now; what the old one granted ends with it
 	}
-	h.acquiring = false
 	now := k.cfg.Clock.Boot()
 	if err == nil && a.Code == lease.Acquired && a.Lease != nil {
 		k.keepReceipt(h, a)
@@ -83,6 +82,7 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 		h.retryAt = now.Add(shortestPace + mrand.N(longestPace))
 	case a.Code == lease.Busy && h.req.Wait > 0:
 		k.step(h, ownership.Event{Kind: ownership.EvBusy, Now: now, Successor: a.Holder, Detail: a.Detail})
+		h.waitUntil = max(h.askedAt.Add(h.req.Wait), 1) // it answers: what is left is the caller's own patience
 		h.retryAt = now.Add(pace(a.RetryAfter))
 	case a.Code == lease.Busy:
 		detail := "the scope is busy"
@@ -145,7 +145,8 @@ func (k *Keeper) claimed(h *hold, sentAt boottime.Instant, a lease.Answer, err e
 		k.startFetch() // the set says what became of it
 	case a.Code == lease.Claimed:
 		h.claimAcked = true
-		if a.Lease != nil && !a.Lease.MaxUntil.IsZero() && a.Remaining > 0 {
+		if a.Lease != nil && !a.Lease.MaxUntil.IsZero() && h.ownEnd == 0 {
+			h.limited = true
 			k.startFetch() // the set carries the lease's own limit as a duration
 		}
 		k.confirm(h, sentAt, a.Remaining)

@@ -56,7 +56,8 @@ func (k *Keeper) Acquire(ctx context.Context, r Request) (ownership.Term, error)
 func (k *Keeper) ask(r Request) *hold {
 	key := ownership.NewKey()
 	h := newHold(ownership.New(ownership.Term{Key: key, Scope: r.Scope, Holder: r.Holder}, k.timing), r)
-	h.waitUntil = k.cfg.Clock.Boot().Add(max(r.Wait, answerTimeout))
+	h.askedAt = k.cfg.Clock.Boot()
+	h.waitUntil = h.askedAt.Add(max(r.Wait, answerTimeout))
 	k.holds[key] = h
 	if r.CommandID != "" {
 		k.commands[r.CommandID] = h
@@ -206,8 +207,22 @@ func (k *Keeper) Holds(ctx context.Context) ([]Held, error) {
 // View is the last published one; it takes no lock.
 func (k *Keeper) View() *ownership.View { return k.view.Load() }
 
-// Status is the last published one; it takes no lock.
-func (k *Keeper) Status() Status { return *k.status.Load() }
+// Status tells what was last published, by the clock of this moment: it takes
+// no lock, and a loop that is dead does not keep it confirmed.
+func (k *Keeper) Status() Status {
+	v := k.status.Load()
+	s := Status{Session: v.id, State: "registering", Detail: v.detail, ConfirmedAgo: -1, Version: v.version}
+	if v.id != "" {
+		s.State = "unconfirmed"
+	}
+	if v.confirmed != 0 {
+		s.ConfirmedAgo = k.cfg.Clock.Boot().Sub(v.confirmed)
+		if s.ConfirmedAgo < k.cfg.Budget.UncertainAfter {
+			s.State = "confirmed"
+		}
+	}
+	return s
+}
 
 // ReleaseAll gives every hold back, for a stop that is not followed by a
 // start.

@@ -25,9 +25,10 @@ type hold struct {
 	leaseID   string           // chosen for the present request to the authority
 	grantedAt lease.SetVersion // of the answer that granted: an older set cannot have the lease yet
 
-	acquiring  bool             // a request to the authority is under way
+	askedAt    boottime.Instant // by the caller
 	claimAcked bool             // the authority has the claim
-	ownEnd     boottime.Instant // the lease's own limit; 0: none
+	limited    bool             // the lease has a limit of its own
+	ownEnd     boottime.Instant // that limit; 0: none, or not known yet
 	retiring   bool             // a release is under way
 	owing      bool             // the release waits for a session
 	orphaned   bool             // its session is over: there is nobody to release to
@@ -85,10 +86,22 @@ func (k *Keeper) step(h *hold, e ownership.Event) {
 	}
 	if next.Term.State != before.State {
 		k.report(h, before.State)
+		k.persistEnd(h)
 	}
 	for _, a := range actions {
 		k.act(h, a)
 	}
+}
+
+// persistEnd makes the end of a hold durable: a restart must not find it
+// unconfirmed and take it up again.
+func (k *Keeper) persistEnd(h *hold) {
+	t := h.m.Term
+	if t.Lease == "" || h.orphaned || (t.State != ownership.Releasing && t.State != ownership.Lost) {
+		return
+	}
+	record := k.record(h)
+	k.persist(func() error { return k.cfg.Cache.PutHold(record) }, nil)
 }
 
 func (k *Keeper) act(h *hold, a ownership.Action) {
@@ -164,7 +177,10 @@ func (k *Keeper) giveUp(h *hold) {
 		reason, detail = ownership.AuthorityUnreachable, "the authority did not answer in time"
 	}
 	if h.m.Term.Lease != "" { // granted, not confirmed: it must be given back
-		k.step(h, ownership.Event{Kind: ownership.EvCallerGone, Now: k.cfg.Clock.Boot()})
+		k.step(h, ownership.Event{
+			Kind: ownership.EvRelease, Now: k.cfg.Clock.Boot(), Reason: ownership.AuthorityUnreachable,
+			Detail: "the authority granted the scope and did not confirm the claim in time",
+		})
 		return
 	}
 	k.step(h, ownership.Event{Kind: ownership.EvRefused, Reason: reason, Detail: detail, Now: k.cfg.Clock.Boot()})

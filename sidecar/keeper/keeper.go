@@ -2,8 +2,8 @@ package keeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,9 +41,9 @@ type Keeper struct {
 	nonce   string
 	metrics metrics
 	events  chan func()
-	disk    chan func()
+	disk    *disk
 	stopped chan struct{}
-	status  atomic.Pointer[Status]
+	status  atomic.Pointer[sessionView]
 	view    atomic.Pointer[ownership.View]
 
 	// Everything below belongs to the loop.
@@ -85,7 +85,7 @@ type attempt struct {
 func New(cfg Config, nonce string) (*Keeper, error) {
 	k := &Keeper{
 		cfg: cfg, timing: ownership.TimingOf(cfg.Budget), nonce: nonce, metrics: newMetrics(cfg.Registerer),
-		events: make(chan func(), 64), disk: make(chan func(), 64), stopped: make(chan struct{}),
+		events: make(chan func(), 64), disk: newDisk(), stopped: make(chan struct{}),
 		holds: map[ownership.Key]*hold{}, commands: map[string]*hold{}, releasing: map[string]bool{},
 	}
 	k.clocks = readClocks(cfg.Clock)
@@ -93,14 +93,18 @@ func New(cfg Config, nonce string) (*Keeper, error) {
 		return nil, fmt.Errorf("restore holds: %w", err)
 	}
 	k.flush()
+	k.registerAge()
 	return k, nil
 }
 
-// Run is the loop; it ends with ctx and leaves the session to a successor.
+// Run is the loop; it ends with ctx and leaves the session to a successor. It
+// returns when the last durable write is done.
 func (k *Keeper) Run(ctx context.Context, link Link) error {
 	k.link = link
+	var writes sync.WaitGroup
+	writes.Go(func() { k.disk.run(ctx) })
+	defer writes.Wait()
 	defer close(k.stopped)
-	go k.runDisk(ctx)
 	timer := k.cfg.Clock.NewTimer(k.untilNext())
 	defer timer.Stop()
 	for {
@@ -125,7 +129,7 @@ func (k *Keeper) wake() {
 	if why := k.clocks.compare(k.cfg.Clock); why != "" {
 		k.cfg.Log.Warn("clock event", zap.String("node", k.cfg.Node), zap.String("why", why))
 		k.eachHold(ownership.Event{Kind: ownership.EvClock, Now: now, Detail: why})
-		k.nextBeat = now
+		k.giveUpBeat()
 	}
 	for _, h := range k.holds {
 		k.step(h, ownership.Event{Kind: ownership.EvTick, Now: now})
@@ -187,40 +191,6 @@ func (k *Keeper) do(ctx context.Context, f func()) error {
 	}
 }
 
-// runDisk does the durable writes one after the other, so that a stalled disk
-// stalls neither the loop nor a cut.
-func (k *Keeper) runDisk(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case f := <-k.disk:
-			f()
-		}
-	}
-}
-
-// persist runs write on the disk goroutine and then then on the loop.
-func (k *Keeper) persist(write func() error, then func(error)) {
-	job := func() {
-		err := write()
-		if err != nil {
-			k.metrics.diskErrors.Inc()
-			k.cfg.Log.Error("write cache", zap.String("node", k.cfg.Node), zap.Error(err))
-		}
-		if then != nil {
-			k.post(func() { then(err) })
-		}
-	}
-	select {
-	case k.disk <- job:
-	default: // the disk is far behind: what was asked for has not happened
-		if then != nil {
-			then(errors.New("keeper: disk is stalled"))
-		}
-	}
-}
-
 // flush publishes what changed, then cuts what was taken away.
 func (k *Keeper) flush() {
 	if k.dirty {
@@ -243,18 +213,16 @@ func (k *Keeper) flush() {
 	k.publishStatus()
 }
 
+// sessionView is what Status reads without the loop.
+type sessionView struct {
+	id, detail string
+	confirmed  boottime.Instant
+	version    lease.SetVersion
+}
+
 func (k *Keeper) publishStatus() {
-	now := k.cfg.Clock.Boot()
-	s := &Status{Session: k.session.id, State: "registering", Detail: k.session.detail, ConfirmedAgo: -1, Version: k.session.tracker.Applied}
-	if k.session.id != "" {
-		s.State = "unconfirmed"
-	}
-	if k.session.confirmed != 0 {
-		s.ConfirmedAgo = now.Sub(k.session.confirmed)
-		if s.ConfirmedAgo < k.cfg.Budget.UncertainAfter {
-			s.State = "confirmed"
-		}
-	}
-	k.status.Store(s)
+	k.status.Store(&sessionView{
+		id: k.session.id, detail: k.session.detail, confirmed: k.session.confirmed, version: k.session.tracker.Applied,
+	})
 	k.metrics.holds.Set(float64(len(k.holds)))
 }

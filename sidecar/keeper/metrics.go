@@ -39,3 +39,16 @@ func newMetrics(reg prometheus.Registerer) metrics {
 	reg.MustRegister(m.beats, m.transitions, m.lost, m.holds, m.unknown, m.diskErrors, m.conflicts)
 	return m
 }
+
+// registerAge shows the time since the last confirmation, by the clock of the
+// scrape: it grows when the loop is dead, too.
+func (k *Keeper) registerAge() {
+	k.cfg.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "forgeyard_sidecar_confirmed_seconds_ago", Help: "Seconds since the request was sent that last confirmed the session; -1: never.",
+	}, func() float64 {
+		if ago := k.Status().ConfirmedAgo; ago >= 0 {
+			return ago.Seconds()
+		}
+		return -1
+	}))
+}

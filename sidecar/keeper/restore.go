@@ -8,7 +8,8 @@ import (
 )
 
 // restore takes over the holds of the process before this one. They are
-// Uncertain until the authority confirms them; those whose process is gone are
+// Uncertain until the authority confirms them. What was lost or being given
+// back is given back; those whose process is gone are
 // abandoned at once, those of a stream wait for their holder to attach again
 // within uncertain_after (DESIGN 6.9). After a reboot nothing is left of them.
 func (k *Keeper) restore() error {
@@ -56,6 +57,10 @@ func (k *Keeper) restoreHold(former cache.Session, c cache.Hold) error {
 	k.dirty = true
 	k.cfg.Log.Info("hold restored", zap.Stringer("scope", c.Scope), zap.String("node", k.cfg.Node), zap.Stringer("epoch", c.Epoch), zap.String("state", string(h.m.Term.State)))
 	switch b := c.Binding; {
+	case c.End == string(ownership.ReleasedByCaller):
+		k.step(h, ownership.Event{Kind: ownership.EvRelease, Now: now})
+	case c.End != "":
+		k.step(h, ownership.Event{Kind: ownership.EvCallerGone, Now: now, Reason: ownership.Reason(c.End), Detail: c.EndDetail})
 	case b.PID != 0 && !k.cfg.Alive(b.PID, b.StartTime):
 		h.endBy = max(now, 1) // at the first turn of the loop
 	case b.Stream:
@@ -69,8 +74,12 @@ func (k *Keeper) restoreHold(former cache.Session, c cache.Hold) error {
 // record is the hold as the cache keeps it.
 func (k *Keeper) record(h *hold) cache.Hold {
 	t := h.m.Term
-	return cache.Hold{
+	c := cache.Hold{
 		Key: t.Key.Secret(), Scope: t.Scope, Holder: t.Holder, Lease: t.Lease, Epoch: t.Epoch,
 		UID: h.req.UID, Binding: h.req.Binding, CommandID: h.req.CommandID,
 	}
+	if t.State == ownership.Releasing || t.State == ownership.Lost {
+		c.End, c.EndDetail = string(t.Reason), t.Detail
+	}
+	return c
 }

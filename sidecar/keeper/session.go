@@ -45,11 +45,7 @@ func (k *Keeper) Registered(ctx context.Context, r Registered) error {
 		return err
 	}
 	stored := make(chan error, 1)
-	k.persist(func() error {
-		err := k.cfg.Cache.PutSession(record)
-		stored <- err
-		return err
-	}, nil)
+	k.persist(func() error { return k.cfg.Cache.PutSession(record) }, func(err error) { stored <- err })
 	select {
 	case err := <-stored:
 		if err != nil {
@@ -190,10 +186,18 @@ func (k *Keeper) beat(s session, n int) {
 	})
 }
 
-// attemptTimeout bounds one attempt, so that the next one still has a chance
-// before the hold becomes uncertain.
+// attemptTimeout bounds one attempt: when it is given up the holds become
+// uncertain, and the next one has the time up to the hard deadline.
 func (k *Keeper) attemptTimeout() time.Duration {
 	return max(k.cfg.Budget.UncertainAfter-k.cfg.Budget.Interval, k.cfg.Budget.Interval)
+}
+
+// giveUpBeat sends a heartbeat at once; the answer to one that is under way
+// comes too late (FC-57).
+func (k *Keeper) giveUpBeat() {
+	k.session.beat.number++
+	k.session.beat.running = false
+	k.nextBeat = k.cfg.Clock.Boot()
 }
 
 func (k *Keeper) beatFailed(n int, err error) {
@@ -220,10 +224,15 @@ func (k *Keeper) beatDone(sentAt boottime.Instant, a lease.Answer) {
 	k.confirmAll(sentAt, a.Remaining)
 }
 
-// confirmAll extends every claimed hold of the applied set.
+// confirmAll extends every claimed hold of the applied set. One with a limit of
+// its own that is not known yet waits for the set.
 func (k *Keeper) confirmAll(sentAt boottime.Instant, remaining time.Duration) {
 	k.session.confirmed = max(k.session.confirmed, sentAt)
 	for _, h := range k.holds {
+		if h.limited && h.ownEnd == 0 {
+			k.startFetch()
+			continue
+		}
 		k.confirm(h, sentAt, remaining)
 	}
 }
@@ -252,7 +261,7 @@ func (k *Keeper) startFetch() {
 	n, s := k.session.fetch.number, k.session
 	var known []string
 	for _, h := range k.holds {
-		if h.m.Term.Lease != "" && !h.orphaned {
+		if h.m.Term.Lease != "" && !h.orphaned && !h.m.Final() {
 			known = append(known, h.m.Term.Lease)
 		}
 	}

@@ -48,12 +48,12 @@ func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, version lease.SetVe
 		return // not granted, or not yet
 	case !ok:
 		e := ended[id]
-		k.step(h, dropEvent(now, e.Lease, e.Successor))
+		k.drop(h, dropEvent(now, e.Lease, e.Successor))
 	case l.State == lease.Draining:
-		k.step(h, dropEvent(now, l.Lease, nil))
+		k.drop(h, dropEvent(now, l.Lease, nil))
 	default:
-		h.ownEnd = 0
-		if l.OwnRemaining >= 0 {
+		h.ownEnd, h.limited = 0, l.OwnRemaining >= 0
+		if h.limited {
 			h.ownEnd = sentAt.Add(l.OwnRemaining)
 		}
 		if l.State == lease.Live {
@@ -61,6 +61,13 @@ func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, version lease.SetVe
 		}
 		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: l.ID, Epoch: l.Epoch})
 	}
+}
+
+// drop loses a hold that the set took away; the authority waits to hear that
+// this was applied, so it is told at once (DESIGN 3, Session 7b).
+func (k *Keeper) drop(h *hold, e ownership.Event) {
+	k.step(h, e)
+	k.nextBeat = e.Now
 }
 
 // dropEvent says in typed words why a lease is not ours any more (FC-27).

@@ -29,6 +29,7 @@ type Machine struct {
 	notice  boottime.Instant // confirmations sent before this instant prove nothing
 	// CallerLeft: the caller died; what remains is settling and releasing.
 	CallerLeft bool
+	cut        bool // Releasing: what had not settled by the hard deadline was cut
 }
 
 // EventKind names an event; it is the column of the transition table.
@@ -57,8 +58,8 @@ type Event struct {
 	Epoch     epoch.Epoch      // EvGranted
 	SentAt    boottime.Instant // EvConfirmed: before the request that is answered was sent
 	Remaining time.Duration    // EvConfirmed: of the session, or of the lease when shorter
-	Reason    Reason           // EvRefused, EvDropped, EvClock
-	Detail    string           // EvRefused, EvDropped
+	Reason    Reason           // EvRefused, EvDropped; of EvRelease and EvCallerGone when it is not the usual one
+	Detail    string           // EvRefused, EvDropped, EvClock, EvRelease, EvCallerGone
 	Successor *lease.Summary   // EvBusy, EvDropped, EvRefused
 }
 
@@ -81,11 +82,10 @@ func (m Machine) Deadline() (boottime.Instant, bool) {
 	switch m.Term.State {
 	case Owned:
 		return m.Term.UncertainAt, true
-	case Uncertain, Releasing:
-		if m.Term.Deadline == 0 {
-			return 0, false
-		}
+	case Uncertain:
 		return m.Term.Deadline, true
+	case Releasing:
+		return m.Term.Deadline, !m.cut && m.Term.Deadline != 0
 	case Unowned, Acquiring, Waiting, Reconciling, Lost:
 	}
 	return 0, false

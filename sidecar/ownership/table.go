@@ -10,11 +10,11 @@ func table() map[State]map[EventKind]rule {
 		Unowned: {},
 		Acquiring: {
 			EvGranted: granted, EvConfirmed: claimed, EvBusy: busy, EvRefused: refused,
-			EvDropped: droppedUnclaimed, EvRelease: giveBack, EvCallerGone: giveBack,
+			EvDropped: droppedUnclaimed, EvRelease: giveBack, EvCallerGone: giveBack, EvClock: noticed,
 		},
 		Waiting: {
 			EvRetry: retry, EvRefused: refused, EvRelease: giveBack, EvCallerGone: giveBack,
-			EvGranted: granted,
+			EvGranted: granted, EvClock: noticed,
 		},
 		Owned: {
 			EvConfirmed: confirmed, EvTick: tick, EvClock: clockEvent, EvDropped: dropped,
@@ -95,11 +95,27 @@ func droppedUnclaimed(m Machine, e Event) (Machine, []Action) {
 // lease by its id, which the sidecar chose.
 func giveBack(m Machine, e Event) (Machine, []Action) {
 	m.CallerLeft = e.Kind == EvCallerGone
-	m.Term.State, m.Term.Reason = Releasing, ReleasedByCaller
 	if m.CallerLeft {
-		m.Term.Reason = CallerGone
+		m = m.releasing(e, CallerGone)
+	} else {
+		m = m.releasing(e, ReleasedByCaller)
 	}
 	return m, []Action{DoPublish, DoRetire}
+}
+
+// releasing enters that state for the event's reason, or the usual one.
+func (m Machine) releasing(e Event, usual Reason) Machine {
+	m.Term.State, m.Term.Reason, m.Term.Detail = Releasing, usual, e.Detail
+	if e.Reason != NoReason {
+		m.Term.Reason = e.Reason
+	}
+	return m
+}
+
+// noticed: an answer that was on its way during a clock event proves nothing.
+func noticed(m Machine, e Event) (Machine, []Action) {
+	m.notice = e.Now
+	return m, nil
 }
 
 func confirmed(m Machine, e Event) (Machine, []Action) {
@@ -152,15 +168,15 @@ func dropped(m Machine, e Event) (Machine, []Action) {
 	return m, []Action{DoPublish, DoCut, DoRetire}
 }
 
-func release(m Machine, _ Event) (Machine, []Action) {
-	m.Term.State, m.Term.Reason = Releasing, ReleasedByCaller
+func release(m Machine, e Event) (Machine, []Action) {
+	m = m.releasing(e, ReleasedByCaller)
 	return m, []Action{DoPublish, DoRetire}
 }
 
 // callerGone is an unclean end, acted on at once (DESIGN 6.9; FC-12).
-func callerGone(m Machine, _ Event) (Machine, []Action) {
+func callerGone(m Machine, e Event) (Machine, []Action) {
 	m.CallerLeft = true
-	m.Term.State, m.Term.Reason = Releasing, CallerGone
+	m = m.releasing(e, CallerGone)
 	return m, []Action{DoPublish, DoCut, DoRetire}
 }
 
@@ -173,12 +189,13 @@ func callerGoneReleasing(m Machine, _ Event) (Machine, []Action) {
 }
 
 // tickReleasing: what has not settled by the hard deadline is cut. The state
-// stays Releasing; the release itself is still owed.
+// stays Releasing; the release itself is still owed. The deadline stays too:
+// a call that is about to write looks at it.
 func tickReleasing(m Machine, e Event) (Machine, []Action) {
-	if m.Term.Deadline == 0 || e.Now.Before(m.Term.Deadline) {
+	if m.cut || m.Term.Deadline == 0 || e.Now.Before(m.Term.Deadline) {
 		return m, nil
 	}
-	m.Term.Deadline = 0 // no further tick
+	m.cut = true
 	return m, []Action{DoCut}
 }
 

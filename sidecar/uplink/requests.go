@@ -23,8 +23,15 @@ const (
 	protocolMax = 1
 )
 
-// register opens or resumes the session on a fresh stream.
+// registerTimeout bounds one registration, the durable write on this side
+// included.
+const registerTimeout = 10 * time.Second
+
+// register opens or resumes the session on a fresh stream. A replica that does
+// not come to an answer in time is given up for the next one.
 func (u *Uplink) register(ctx context.Context, c *conn) error {
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
 	r, err := u.cfg.Registrar.Registration()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -80,7 +81,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 		registered, err := u.connect(ctx, addr)
 		if registered {
 			pause.Reset()
-			wait = firstPause
+			wait = firstPause + rand.N(u.cfg.MaxPause/4+1) // not every node of a replica that stopped at the same moment
 		}
 		var refused *waitError
 		if errors.As(err, &refused) {
