@@ -108,6 +108,6 @@ func (a *app) effectsCommand() *cobra.Command {
 func effectRows(g *grid, effects []*pb.Effect) {
 	g.row("EFFECT", "SCOPE", "EPOCH", "NODE", "PROVIDER", "OPERATION", "STATE", "REASON", "STATUS", "STARTED")
 	for _, e := range effects {
-		g.row(e.GetId(), e.GetScope(), e.GetEpoch(), e.GetNode(), e.GetProvider(), e.GetOperation(), e.GetState(), e.GetReason(), e.GetStatus(), when(e.GetStartedAt()))
+		g.row(e.GetId(), e.GetScope(), e.GetEpoch(), e.GetNode(), e.GetProvider(), e.GetOperation(), e.GetState(), e.GetReason(), number(e.GetStatus()), when(e.GetStartedAt()))
 	}
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -38,13 +40,12 @@ func (a *app) print(m proto.Message, rows func(*grid)) error {
 		rows(g)
 		return g.write(a)
 	}
-	text, err := protojson.MarshalOptions{Multiline: true, UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
 	if a.output == jsonFormat {
-		_, err = fmt.Fprintln(a.Out, string(text))
-		return err
+		return a.printJSON(text)
 	}
 	var tree any
 	if err := json.Unmarshal(text, &tree); err != nil {
@@ -53,6 +54,20 @@ func (a *app) print(m proto.Message, rows func(*grid)) error {
 	enc := yaml.NewEncoder(a.Out)
 	defer enc.Close()
 	return enc.Encode(tree)
+}
+
+// printJSON lays the text out anew: protojson varies its spaces from build to
+// build on purpose.
+func (a *app) printJSON(text []byte) error {
+	var packed, out bytes.Buffer
+	if err := json.Compact(&packed, text); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	if err := json.Indent(&out, packed.Bytes(), "", "  "); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	_, err := fmt.Fprintln(a.Out, out.String())
+	return err
 }
 
 // grid is lines of cells; columns are aligned.
@@ -107,4 +122,12 @@ func yes(b bool, is, isNot string) string {
 		return is
 	}
 	return isNot
+}
+
+// number shows what was not there as nothing.
+func number(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(n))
 }
