@@ -5,8 +5,9 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
+
+	"github.com/forgeyard/concurrency/shared/guard"
 )
 
 // Entry is one request that came in.
@@ -20,14 +21,17 @@ type Entry struct {
 // Provider holds plans by name. It implements http.Handler:
 // PUT, GET and DELETE /plans/{name}.
 type Provider struct {
-	mu      sync.Mutex
-	highest map[string]uint64 // by scope
-	plans   map[string]string
-	log     []Entry
+	guard *guard.Guard
+
+	mu    sync.Mutex
+	plans map[string]string
+	log   []Entry
 }
 
 // New makes an empty one.
-func New() *Provider { return &Provider{highest: map[string]uint64{}, plans: map[string]string{}} }
+func New() *Provider {
+	return &Provider{guard: guard.New(guard.NewMemory()), plans: map[string]string{}}
+}
 
 // ServeHTTP implements http.Handler.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,15 +46,18 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, p.plans[r.URL.Path])
 		return
 	}
-	e := Entry{Method: r.Method, Path: r.URL.Path, Body: string(body), Scope: r.Header.Get("Fencing-Scope")}
-	e.Token, err = strconv.ParseUint(r.Header.Get("Fencing-Token"), 10, 64)
-	e.Accepted = err == nil && e.Scope != "" && e.Token >= p.highest[e.Scope]
+	e := Entry{Method: r.Method, Path: r.URL.Path, Body: string(body), Scope: r.Header.Get(guard.HeaderScope)}
+	key, mark, err := guard.FromHeader(r.Header)
+	e.Token = uint64(mark.Epoch)
+	if err == nil {
+		err = p.guard.Do(r.Context(), key, mark, func() error { return nil }) // the write below is under the same lock
+	}
+	e.Accepted = err == nil
 	p.log = append(p.log, e)
 	if !e.Accepted {
-		http.Error(w, "token is lower than one seen, or missing", http.StatusConflict)
+		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	p.highest[e.Scope] = e.Token
 	switch r.Method {
 	case http.MethodPut:
 		p.plans[r.URL.Path] = e.Body

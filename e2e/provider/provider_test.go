@@ -15,6 +15,7 @@ func send(p *provider.Provider, method, token, body string) int {
 	r := httptest.NewRequest(method, "/plans/prod", strings.NewReader(body))
 	r.Header.Set("Fencing-Scope", "acme/environment:prod")
 	r.Header.Set("Fencing-Token", token)
+	r.Header.Set("Fencing-Lease", "lease-of-"+token)
 	w := httptest.NewRecorder()
 	p.ServeHTTP(w, r)
 	return w.Code
