@@ -14,8 +14,9 @@ import (
 
 // Peer is who called, as the kernel says.
 type Peer struct {
-	PID int
-	UID uint32
+	PID       int
+	UID       uint32
+	StartTime uint64 // of the process, read when it connected; 0: it was gone
 }
 
 type peerKey struct{}
@@ -30,12 +31,49 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	if err != nil {
 		return ctx
 	}
-	var cred *unix.Ucred
-	ctl := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	var p Peer
+	ctl := raw.Control(func(fd uintptr) { p, err = readPeer(int(fd)) })
 	if ctl != nil || err != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, peerKey{}, Peer{PID: int(cred.Pid), UID: cred.Uid})
+	return context.WithValue(ctx, peerKey{}, p)
+}
+
+// soPeerPidfd is SO_PEERPIDFD (Linux 6.5), which the kernel answers with a
+// descriptor of exactly the process that connected.
+const soPeerPidfd = 77
+
+// readPeer asks the kernel who connected. A pid that was reused before we
+// looked is told apart where the kernel gives us a pidfd.
+func readPeer(fd int) (Peer, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return Peer{}, fmt.Errorf("read peer credentials: %w", err)
+	}
+	p := Peer{PID: int(cred.Pid), UID: cred.Uid}
+	started, err := StartTime(p.PID)
+	if err != nil {
+		return p, nil // gone: it can still be told its user's affairs, which it does not read
+	}
+	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, soPeerPidfd)
+	switch {
+	case errors.Is(err, unix.ENOPROTOOPT): // an older kernel
+	case err != nil:
+		return p, nil // gone
+	default:
+		defer unix.Close(pidfd)
+		if ended(pidfd) {
+			return p, nil
+		}
+	}
+	p.StartTime = started
+	return p, nil
+}
+
+// ended reports whether the process of a pidfd has ended.
+func ended(pidfd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+	return err != nil || n > 0
 }
 
 // errNoPeer says that the kernel did not name the caller.
@@ -83,9 +121,7 @@ func Alive(pid int, startTime uint64) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n == 0
+	return !ended(fd)
 }
 
 // awaitExit returns when the process has ended, or with ctx's error.

@@ -198,8 +198,11 @@ func binding(peer Peer, r *pb.HoldRequest) (keeper.Binding, error) {
 		return keeper.Binding{Detach: d.AsDuration()}, nil
 	}
 	pid := int(r.GetPid())
-	if pid == 0 {
-		pid = peer.PID
+	if pid == 0 || pid == peer.PID {
+		if peer.StartTime == 0 {
+			return keeper.Binding{}, &inputError{"pid", fmt.Sprint(peer.PID), "the calling process has ended"}
+		}
+		return keeper.Binding{PID: peer.PID, StartTime: peer.StartTime}, nil
 	}
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {

@@ -133,6 +133,10 @@ func (r *underScope) do(ctx context.Context) error {
 		return r.refused(err)
 	}
 	r.status.Lease, r.status.Epoch = hold.Lease(), hold.Token().String()
+	if stopEarly(signals) {
+		r.release(ctx, hold)
+		return r.refused(errInterrupted)
+	}
 	group, err := supervise.Start(supervise.Spec{Args: r.args, Env: r.environ(hold), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		r.release(ctx, hold)
@@ -146,15 +150,26 @@ func (r *underScope) do(ctx context.Context) error {
 	return r.finish(group.Code(), "ended", "")
 }
 
+// stopEarly reports whether a signal came after the grant: nothing is started
+// then either.
+func stopEarly(signals <-chan os.Signal) bool {
+	select {
+	case <-signals:
+		return true
+	default:
+		return false
+	}
+}
+
 // errInterrupted says that a signal came while the scope was waited for.
 var errInterrupted = errors.New("interrupted while waiting for the scope; the command was not started")
 
 func (r *underScope) acquire(ctx context.Context, c *client.Client, signals <-chan os.Signal, events chan client.Event) (*client.Hold, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := make(chan struct{})
-	defer close(stop)
+	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(stopped)
 		select {
 		case <-signals:
 			cancel(errInterrupted)
@@ -173,6 +188,8 @@ func (r *underScope) acquire(ctx context.Context, c *client.Client, signals <-ch
 		default: // the loop reads the latest state from the hold as well
 		}
 	}))
+	close(stop)
+	<-stopped // a signal that it took is seen below
 	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) {
 		if err == nil {
 			_, _ = hold.Release(context.WithoutCancel(ctx)) // the signal won
