@@ -14,7 +14,7 @@
 //     while an authority is sound (I2).
 //   - A higher token is durable before its write begins.
 //
-// The test of each is TestI3_ and the guarantee's words.
+// Tests: TestI3_, TestFC05_, TestFC105_; the handler's report in TestHandler.
 //
 // Not promised: that the token is genuine. Whoever reaches the service past
 // the sidecar can send any; keep others out by other means. A write that goes

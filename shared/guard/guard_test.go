@@ -64,7 +64,7 @@ func TestI3_ALowerTokenIsRefusedAfterARestartToo(t *testing.T) {
 	})
 }
 
-func TestI3_TwoLeasesWithOneTokenAreRefused(t *testing.T) {
+func TestFC05_AnEqualTokenOfAnotherLeaseIsRefused(t *testing.T) {
 	t.Parallel()
 	eachMarks(t, func(t *testing.T, marks guard.Marks, _ func() guard.Marks) {
 		g, k := guard.New(marks), key(t, 0)

@@ -14,8 +14,8 @@ type index struct {
 	byKey   map[callKey]string  // the latest effect with a caller's key
 	unended map[string]*unended // by lease
 	settled settledHeap         // candidates to be dropped, oldest first
+	refused settledHeap         // the same for refusals, so that many of them push no outcome out
 	waiters map[string][]chan struct{}
-	count   int // settled effects
 }
 
 // unended is what a lease has that is not settled.
@@ -55,8 +55,7 @@ func isSettled(s effect.State) bool {
 func (x *index) put(e effect.Effect) {
 	old, had := x.byID[e.ID]
 	x.byID[e.ID] = e
-	refusal := e.State == effect.Failed && !had
-	if e.Key != "" && !refusal { // a refused attempt is no execution of its key
+	if e.Key != "" && !e.Refused {
 		x.byKey[keyOf(e)] = e.ID
 	}
 	u := x.unended[e.Lease]
@@ -70,8 +69,7 @@ func (x *index) put(e effect.Effect) {
 	u.add(e.State, 1)
 	if isSettled(e.State) {
 		if !had || !isSettled(old.State) {
-			x.count++
-			heap.Push(&x.settled, settledAt{e.ID, e.SettledAt})
+			heap.Push(x.candidates(e.Refused), settledAt{e.ID, e.SettledAt})
 		}
 		delete(u.ids, e.ID)
 	} else {
@@ -112,18 +110,28 @@ func (x *index) open() []effect.Effect {
 	return out
 }
 
+func (x *index) candidates(refused bool) *settledHeap {
+	if refused {
+		return &x.refused
+	}
+	return &x.settled
+}
+
 // surplus takes the settled effects that are too many or too old out of the
 // index and returns their ids.
-func (x *index) surplus(keep int, before time.Time) []string {
+func (x *index) surplus(keep, keepRefused int, before time.Time) []string {
+	return append(x.shrink(&x.settled, keep, before), x.shrink(&x.refused, keepRefused, before)...)
+}
+
+func (x *index) shrink(h *settledHeap, keep int, before time.Time) []string {
 	var out []string
-	for len(x.settled) > 0 && (x.count > keep || x.settled[0].at.Before(before)) {
-		id := heap.Pop(&x.settled).(settledAt).id
+	for len(*h) > 0 && (len(*h) > keep || (*h)[0].at.Before(before)) {
+		id := heap.Pop(h).(settledAt).id
 		e := x.byID[id]
 		if x.byKey[keyOf(e)] == id {
 			delete(x.byKey, keyOf(e))
 		}
 		delete(x.byID, id)
-		x.count--
 		out = append(out, id)
 	}
 	return out

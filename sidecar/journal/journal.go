@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,8 +34,9 @@ type Config struct {
 	Clock      clock.Clock
 	Log        *zap.Logger
 	FlushEvery time.Duration // of outcomes when nothing else is written; default 200 ms
-	Keep       int           // settled effects; default 100,000
-	KeepFor    time.Duration // default 24 h
+	Keep       int           // outcomes; default 100,000
+	Refusals   int           // of refused attempts; default 2,000
+	KeepFor    time.Duration // of both; default 24 h
 	// Commit is wrapped around every commit: a place for faults in tests. Nil
 	// commits.
 	Commit func(commit func() error) error
@@ -51,12 +53,14 @@ type Journal struct {
 	wake    chan struct{}
 	failed  chan struct{}
 	err     error
+	closing bool
 	stop    chan struct{}
 	done    chan struct{}
 	damage  Damage
 }
 
 // write is one record on its way to the disk; done is nil for what rides along.
+// One without an effect only waits for what came before it.
 type write struct {
 	effect effect.Effect
 	done   chan error
@@ -69,12 +73,16 @@ type Damage struct {
 }
 
 // Open opens or creates the journal. A damaged file is set aside: then what it
-// knew of open effects is lost, and Damage says so.
+// knew of open effects is lost, and Damage says so. A file that another process
+// has, or that the system does not let us read, is left alone.
 func Open(cfg Config) (*Journal, error) {
 	orDefault(&cfg.FlushEvery, 200*time.Millisecond)
 	orDefault(&cfg.KeepFor, 24*time.Hour)
 	if cfg.Keep == 0 {
 		cfg.Keep = 100_000
+	}
+	if cfg.Refusals == 0 {
+		cfg.Refusals = 2_000
 	}
 	if cfg.Commit == nil {
 		cfg.Commit = func(commit func() error) error { return commit() }
@@ -106,6 +114,9 @@ func (j *Journal) Damage() Damage { return j.damage }
 func (j *Journal) open() error {
 	db, effects, err := readFile(j.cfg.Path)
 	if err != nil {
+		if !damaged(err) {
+			return err
+		}
 		j.damage = Damage{SetAside: fmt.Sprintf("%s.damaged-%d", j.cfg.Path, j.cfg.Clock.Now().UnixNano()), Cause: err}
 		if err := os.Rename(j.cfg.Path, j.damage.SetAside); err != nil {
 			return fmt.Errorf("set aside damaged file: %w", errors.Join(err, j.damage.Cause))
@@ -167,7 +178,7 @@ func (j *Journal) Settle(id string, state effect.State, reason string, status in
 // Refuse records an attempt that was not let out. It rides along.
 func (j *Journal) Refuse(e effect.Effect, code string) {
 	now := j.cfg.Clock.Now()
-	e.State, e.Reason, e.StartedAt, e.SettledAt = effect.Failed, code, now, now
+	e.State, e.Reason, e.StartedAt, e.SettledAt, e.Refused = effect.Failed, code, now, now, true
 	_ = j.enqueue(write{effect: e})
 }
 
@@ -175,6 +186,9 @@ func (j *Journal) Refuse(e effect.Effect, code string) {
 func (j *Journal) enqueue(w write) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.closing {
+		return ErrClosed
+	}
 	if j.err != nil {
 		if w.done == nil {
 			j.index.put(w.effect) // readers may know; the disk will say Unknown
@@ -241,13 +255,16 @@ func (j *Journal) writePending() {
 // kept no longer.
 func (j *Journal) commit(batch []write) error {
 	j.mu.Lock()
-	drop := j.index.surplus(j.cfg.Keep, j.cfg.Clock.Now().Add(-j.cfg.KeepFor))
+	drop := j.index.surplus(j.cfg.Keep, j.cfg.Refusals, j.cfg.Clock.Now().Add(-j.cfg.KeepFor))
 	j.mu.Unlock()
 	return j.cfg.Commit(func() error {
 		return j.db.Update(func(tx *bbolt.Tx) error {
 			b := tx.Bucket([]byte(bucketEffects))
 			b.FillPercent = fillPercent
 			for _, w := range batch {
+				if w.effect.ID == "" {
+					continue
+				}
 				text, err := json.Marshal(w.effect)
 				if err != nil {
 					return fmt.Errorf("encode effect: %w", err)
@@ -290,20 +307,11 @@ func (j *Journal) Err() error {
 func (j *Journal) Flush(ctx context.Context) error {
 	done := make(chan error, 1)
 	j.mu.Lock()
-	if j.err != nil {
+	if err := j.err; err != nil || j.closing {
 		j.mu.Unlock()
-		return j.err
+		return cmp.Or(err, ErrClosed)
 	}
-	if len(j.pending) == 0 {
-		j.mu.Unlock()
-		return nil
-	}
-	last := &j.pending[len(j.pending)-1]
-	if last.done == nil {
-		last.done = done
-	} else {
-		j.pending = append(j.pending, write{effect: last.effect, done: done})
-	}
+	j.pending = append(j.pending, write{done: done})
 	j.mu.Unlock()
 	j.poke()
 	select {
@@ -314,20 +322,16 @@ func (j *Journal) Flush(ctx context.Context) error {
 	}
 }
 
-// Close flushes and closes the file.
+// Close flushes and closes the file. It may be called more than once.
 func (j *Journal) Close() error {
 	j.mu.Lock()
-	if errors.Is(j.err, ErrClosed) {
-		j.mu.Unlock()
+	again := j.closing
+	j.closing = true
+	j.mu.Unlock()
+	if again {
 		return nil
 	}
-	j.mu.Unlock()
 	close(j.stop)
 	<-j.done
-	j.mu.Lock()
-	if j.err == nil {
-		j.err = ErrClosed
-	}
-	j.mu.Unlock()
 	return j.db.Close()
 }

@@ -3,13 +3,16 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"sort"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/forgeyard/concurrency/shared/effect"
 )
@@ -52,6 +55,13 @@ func readFile(path string) (db *bbolt.DB, effects []effect.Effect, err error) {
 		return nil, nil, err
 	}
 	return db, effects, nil
+}
+
+// damaged tells what is wrong with the file from what is wrong around it: a
+// lock, a right, a full or broken disk.
+func damaged(err error) bool {
+	var errno syscall.Errno
+	return !errors.Is(err, bbolterrors.ErrTimeout) && !errors.As(err, &errno)
 }
 
 // Counts returns the open and the unknown effects of a lease.
