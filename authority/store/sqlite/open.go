@@ -55,6 +55,8 @@ type Store struct {
 	write  *sql.DB // one connection
 	read   *sql.DB
 	memory memory
+	// prepared are the statements of the writing connection.
+	prepared map[string]*sql.Stmt
 }
 
 var _ store.Store = (*Store)(nil)
@@ -110,6 +112,9 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	if _, err := s.write.ExecContext(ctx, `INSERT OR IGNORE INTO authority (one, id, generation) VALUES (1, ?, 0)`, id.String()); err != nil {
 		return translate(err)
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
 	}
 	if s.read, err = connect(s.cfg.Path, "_txlock=deferred", "_pragma=query_only(1)"); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (s *Store) inRead(ctx context.Context, f func(*sql.Tx) error) error {
 func (s *Store) Set(ctx context.Context, session string, known []string) (store.Set, error) {
 	var set store.Set
 	err := s.inRead(ctx, func(tx *sql.Tx) error {
-		found, err := scanSession(tx.QueryRowContext(ctx, `SELECT `+sessionColumns+` FROM session s WHERE s.id = ?`, session))
+		found, err := scanSession(tx.QueryRowContext(ctx, sessionByID, session))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -143,7 +143,7 @@ func (s *Store) Scope(ctx context.Context, sc scope.Scope) (store.ScopeView, err
 	v := store.ScopeView{Record: lease.Record{Scope: sc, State: lease.Open}}
 	err := s.inRead(ctx, func(tx *sql.Tx) error {
 		id := sc.ID()
-		rec, err := scanRecord(tx.QueryRowContext(ctx, `SELECT name, epoch, state, reason FROM scope WHERE id = ?`, id[:]))
+		rec, err := scanRecord(tx.QueryRowContext(ctx, selectScope, id[:]))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

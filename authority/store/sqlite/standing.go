@@ -19,7 +19,7 @@ func standing(ctx context.Context, q querier) (store.Identity, epoch.Generation,
 		incarnation int64
 		generation  epoch.Generation
 	)
-	err := q.QueryRowContext(ctx, `SELECT id, incarnation, generation FROM authority`).Scan(&id, &incarnation, &generation)
+	err := q.QueryRowContext(ctx, selectStanding).Scan(&id, &incarnation, &generation)
 	return store.Identity{System: id, Timeline: strconv.FormatInt(incarnation, 10)}, generation, translate(err)
 }
 
@@ -29,7 +29,7 @@ func standing(ctx context.Context, q querier) (store.Identity, epoch.Generation,
 // may run ahead, never behind.
 func (s *Store) Enlist(ctx context.Context, inc store.Incarnation) (store.Standing, error) {
 	var st store.Standing
-	err := s.inWrite(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		remembered, err := s.memory.load()
 		if err != nil {
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -62,7 +62,7 @@ func (s *Store) Enlist(ctx context.Context, inc store.Incarnation) (store.Standi
 	return st, err
 }
 
-func (s *Store) writeStanding(ctx context.Context, tx *sql.Tx, id string, incarnation int64, st store.Standing) error {
+func (s *Store) writeStanding(ctx context.Context, tx writeTx, id string, incarnation int64, st store.Standing) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE authority SET generation = ?, incarnation = ?`, st.Generation, incarnation); err != nil {
 		return translate(err)
 	}
@@ -76,7 +76,7 @@ func (s *Store) writeStanding(ctx context.Context, tx *sql.Tx, id string, incarn
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, inc store.Incarnation) (store.Standing, error) {
 	var st store.Standing
-	err := s.inWrite(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		var err error
 		if st.Identity, st.Generation, err = standing(ctx, tx); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (s *Store) Renew(ctx context.Context, inc store.Incarnation) (store.Standin
 // so nothing is ever Skipped.
 func (s *Store) Heartbeat(ctx context.Context, beats []lease.Beat, _ bool) (store.Beats, error) {
 	out := store.Beats{Pulses: make([]store.Pulse, len(beats))}
-	err := s.inWrite(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		var facts lease.Facts
 		var err error
 		if out.Identity, facts.Generation, err = standing(ctx, tx); err != nil {
@@ -115,8 +115,8 @@ func (s *Store) Heartbeat(ctx context.Context, beats []lease.Beat, _ bool) (stor
 	return out, err
 }
 
-func beat(ctx context.Context, tx *sql.Tx, f lease.Facts, b lease.Beat) (lease.Answer, error) {
-	s, err := scanSession(tx.QueryRowContext(ctx, `SELECT `+sessionColumns+` FROM session s WHERE s.id = ?`, b.Session))
+func beat(ctx context.Context, tx writeTx, f lease.Facts, b lease.Beat) (lease.Answer, error) {
+	s, err := scanSession(tx.QueryRowContext(ctx, sessionByID, b.Session))
 	if err == sql.ErrNoRows {
 		return lease.Answer{Code: lease.Rejected, Reason: lease.SessionUnknown, Detail: "session " + b.Session}, nil
 	}
@@ -127,7 +127,7 @@ func beat(ctx context.Context, tx *sql.Tx, f lease.Facts, b lease.Beat) (lease.A
 	if answer.Code != lease.Renewed {
 		return answer, nil
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE session SET expires_at = ?, applied_generation = ?, applied_version = ? WHERE id = ?`,
+	_, err = tx.ExecContext(ctx, renewSession,
 		micros(next.ExpiresAt), next.Applied.Generation, next.Applied.Version, next.ID)
 	return answer, translate(err)
 }

@@ -16,7 +16,7 @@ import (
 // second transaction waits for it before it reads anything. Once begun, the
 // caller's context no longer counts.
 func (s *Store) Transact(ctx context.Context, b store.Batch, decide func(store.Loaded) (store.Changes, error)) error {
-	return s.inWrite(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		loaded, err := s.load(ctx, tx, b)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ func (s *Store) Transact(ctx context.Context, b store.Batch, decide func(store.L
 
 // inWrite runs f in the one write transaction. Its rollback is certain: until
 // COMMIT was sent nothing is in the file.
-func (s *Store) inWrite(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+func (s *Store) inWrite(ctx context.Context, f func(context.Context, writeTx) error) error {
 	conn, err := s.write.Conn(ctx) // waits its turn; the caller may give up here
 	if err != nil {
 		if ctx.Err() != nil {
@@ -47,7 +47,7 @@ func (s *Store) inWrite(ctx context.Context, f func(context.Context, *sql.Tx) er
 		return translate(err)
 	}
 	defer tx.Rollback()
-	if err := f(ctx, tx); err != nil {
+	if err := f(ctx, writeTx{Tx: tx, prepared: s.prepared}); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -56,7 +56,7 @@ func (s *Store) inWrite(ctx context.Context, f func(context.Context, *sql.Tx) er
 	return nil
 }
 
-func (s *Store) load(ctx context.Context, tx *sql.Tx, b store.Batch) (store.Loaded, error) {
+func (s *Store) load(ctx context.Context, tx writeTx, b store.Batch) (store.Loaded, error) {
 	l := store.Loaded{}
 	var err error
 	if l.Replayed, err = s.insertCommands(ctx, tx, b.Commands); err != nil {
@@ -77,19 +77,14 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx, b store.Batch) (store.Load
 
 // insertCommands is the first statement of the transaction (FC-95). It returns
 // what is stored for ids that were there before.
-func (s *Store) insertCommands(ctx context.Context, tx *sql.Tx, cmds []store.Command) (map[int]store.Stored, error) {
+func (s *Store) insertCommands(ctx context.Context, tx writeTx, cmds []store.Command) (map[int]store.Stored, error) {
 	replayed := map[int]store.Stored{}
 	if len(cmds) == 0 {
 		return replayed, nil
 	}
-	insert, err := tx.PrepareContext(ctx, `INSERT INTO command (principal, id, digest, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`)
-	if err != nil {
-		return nil, translate(err)
-	}
-	defer insert.Close()
 	at := micros(s.now())
 	for i, c := range cmds {
-		done, err := insert.ExecContext(ctx, c.Principal, c.ID, c.Digest[:], at)
+		done, err := tx.ExecContext(ctx, insertCommand, c.Principal, c.ID, c.Digest[:], at)
 		if err != nil {
 			return nil, translate(err)
 		}
@@ -98,7 +93,7 @@ func (s *Store) insertCommands(ctx context.Context, tx *sql.Tx, cmds []store.Com
 		}
 		var digest []byte
 		var stored store.Stored
-		err = tx.QueryRowContext(ctx, `SELECT digest, result FROM command WHERE principal = ? AND id = ?`, c.Principal, c.ID).
+		err = tx.QueryRowContext(ctx, selectCommand, c.Principal, c.ID).
 			Scan(&digest, &stored.Result)
 		if err != nil {
 			return nil, translate(err)
@@ -109,14 +104,14 @@ func (s *Store) insertCommands(ctx context.Context, tx *sql.Tx, cmds []store.Com
 	return replayed, nil
 }
 
-func lockScopes(ctx context.Context, tx *sql.Tx, scopes []scope.Scope) (map[scope.ID]lease.Record, error) {
+func lockScopes(ctx context.Context, tx writeTx, scopes []scope.Scope) (map[scope.ID]lease.Record, error) {
 	out := make(map[scope.ID]lease.Record, len(scopes))
 	for _, sc := range scopes {
 		id := sc.ID()
-		rec, err := scanRecord(tx.QueryRowContext(ctx, `SELECT name, epoch, state, reason FROM scope WHERE id = ?`, id[:]))
+		rec, err := scanRecord(tx.QueryRowContext(ctx, selectScope, id[:]))
 		if errors.Is(err, sql.ErrNoRows) {
 			rec = lease.Record{Scope: sc, State: lease.Open}
-			_, err = tx.ExecContext(ctx, `INSERT INTO scope (id, name, epoch, state, reason) VALUES (?, ?, 0, 'open', '')`, id[:], sc.String())
+			_, err = tx.ExecContext(ctx, insertScope, id[:], sc.String())
 		}
 		if err != nil {
 			return nil, translate(err)
@@ -126,11 +121,11 @@ func lockScopes(ctx context.Context, tx *sql.Tx, scopes []scope.Scope) (map[scop
 	return out, nil
 }
 
-func loadLeases(ctx context.Context, tx *sql.Tx, scopes []scope.Scope) (map[scope.ID][]lease.Lease, error) {
+func loadLeases(ctx context.Context, tx querier, scopes []scope.Scope) (map[scope.ID][]lease.Lease, error) {
 	out := make(map[scope.ID][]lease.Lease, len(scopes))
 	for _, sc := range scopes {
 		id := sc.ID()
-		rows, err := tx.QueryContext(ctx, `SELECT `+leaseColumns+` FROM lease l WHERE l.scope_id = ? AND l.state <> 'ended' ORDER BY l.epoch`, id[:])
+		rows, err := tx.QueryContext(ctx, leasesOfScope, id[:])
 		leases, err := collect(rows, err, scanLease)
 		if err != nil {
 			return nil, err
@@ -143,7 +138,7 @@ func loadLeases(ctx context.Context, tx *sql.Tx, scopes []scope.Scope) (map[scop
 }
 
 // lockSessions loads the sessions asked for and those of the holders.
-func lockSessions(ctx context.Context, tx *sql.Tx, b store.Batch, held map[scope.ID][]lease.Lease) (map[string]lease.Session, error) {
+func lockSessions(ctx context.Context, tx querier, b store.Batch, held map[scope.ID][]lease.Lease) (map[string]lease.Session, error) {
 	ids := slices.Clone(b.Sessions)
 	for _, leases := range held {
 		for _, l := range leases {
@@ -151,8 +146,8 @@ func lockSessions(ctx context.Context, tx *sql.Tx, b store.Batch, held map[scope
 		}
 	}
 	out := make(map[string]lease.Session, len(ids))
-	get := func(where string, arg string) error {
-		session, err := scanSession(tx.QueryRowContext(ctx, `SELECT `+sessionColumns+` FROM session s WHERE `+where, arg))
+	get := func(query, arg string) error {
+		session, err := scanSession(tx.QueryRowContext(ctx, query, arg))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -166,22 +161,22 @@ func lockSessions(ctx context.Context, tx *sql.Tx, b store.Batch, held map[scope
 		if _, have := out[id]; have {
 			continue
 		}
-		if err := get(`s.id = ?`, id); err != nil {
+		if err := get(sessionByID, id); err != nil {
 			return nil, err
 		}
 	}
 	for _, node := range b.Nodes {
-		if err := get(`s.node = ? AND s.ended = ''`, node); err != nil {
+		if err := get(sessionByNode, node); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (s *Store) save(ctx context.Context, tx *sql.Tx, b store.Batch, l store.Loaded, c store.Changes) error {
+func (s *Store) save(ctx context.Context, tx writeTx, b store.Batch, l store.Loaded, c store.Changes) error {
 	for _, rec := range c.Scopes {
 		id := rec.Scope.ID()
-		_, err := tx.ExecContext(ctx, `UPDATE scope SET epoch = ?, state = ?, reason = ? WHERE id = ?`, int64(rec.Epoch), string(rec.State), rec.Reason, id[:])
+		_, err := tx.ExecContext(ctx, updateScope, int64(rec.Epoch), string(rec.State), rec.Reason, id[:])
 		if err != nil {
 			return translate(err)
 		}
@@ -197,7 +192,7 @@ func (s *Store) save(ctx context.Context, tx *sql.Tx, b store.Batch, l store.Loa
 		if _, old := l.Replayed[i]; old {
 			return fmt.Errorf("store: command %s was decided twice", cmd.ID)
 		}
-		_, err := tx.ExecContext(ctx, `UPDATE command SET result = ? WHERE principal = ? AND id = ?`, result, cmd.Principal, cmd.ID)
+		_, err := tx.ExecContext(ctx, updateResult, result, cmd.Principal, cmd.ID)
 		if err != nil {
 			return translate(err)
 		}
@@ -207,7 +202,7 @@ func (s *Store) save(ctx context.Context, tx *sql.Tx, b store.Batch, l store.Loa
 
 // putSessions writes ended rows first: a node's new session may only follow
 // the end of its former one.
-func putSessions(ctx context.Context, tx *sql.Tx, sessions []lease.Session) error {
+func putSessions(ctx context.Context, tx writeTx, sessions []lease.Session) error {
 	sorted := slices.Clone(sessions)
 	slices.SortStableFunc(sorted, func(a, b lease.Session) int { return rank(a) - rank(b) })
 	for _, session := range sorted {
@@ -226,21 +221,16 @@ func rank(s lease.Session) int {
 }
 
 // putLeases writes ended rows first, for the same reason.
-func putLeases(ctx context.Context, tx *sql.Tx, leases []lease.Lease) error {
+func putLeases(ctx context.Context, tx writeTx, leases []lease.Lease) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	put, err := tx.PrepareContext(ctx, putLease)
-	if err != nil {
-		return translate(err)
-	}
-	defer put.Close()
 	for _, ended := range []bool{true, false} {
 		for _, l := range leases {
 			if (l.State == lease.Ended) != ended {
 				continue
 			}
-			done, err := put.ExecContext(ctx, leaseValues(l)...)
+			done, err := tx.ExecContext(ctx, putLease, leaseValues(l)...)
 			if err != nil {
 				return translate(err)
 			}
@@ -252,9 +242,9 @@ func putLeases(ctx context.Context, tx *sql.Tx, leases []lease.Lease) error {
 	return nil
 }
 
-func putAudit(ctx context.Context, tx *sql.Tx, lines []lease.Audit) error {
+func putAudit(ctx context.Context, tx writeTx, lines []lease.Audit) error {
 	for _, a := range lines {
-		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, actor, action, scope, lease, node, epoch, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		_, err := tx.ExecContext(ctx, insertAudit,
 			micros(a.At), a.Actor, a.Action, a.Scope, a.Lease, a.Node, int64(a.Epoch), a.Reason)
 		if err != nil {
 			return translate(err)

@@ -14,7 +14,7 @@ import (
 // Prune implements store.Store. A session row goes only when no lease that
 // has not ended names it.
 func (s *Store) Prune(ctx context.Context, keep store.Retention, limit int) error {
-	return s.inWrite(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		before := func(d time.Duration) int64 { return micros(s.now().Add(-d)) }
 		for _, p := range []struct {
 			query  string
@@ -36,7 +36,7 @@ func (s *Store) Prune(ctx context.Context, keep store.Retention, limit int) erro
 
 // PutJoinToken implements store.Store.
 func (s *Store) PutJoinToken(ctx context.Context, t store.JoinToken) error {
-	return s.inWrite(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO join_token (hash, tenants, uses_left, expires_at) VALUES (?, ?, ?, ?)`,
 			t.Hash[:], toJSON(t.Tenants), t.UsesLeft, micros(t.ExpiresAt))
 		return translate(err)
@@ -46,7 +46,7 @@ func (s *Store) PutJoinToken(ctx context.Context, t store.JoinToken) error {
 // SpendJoinToken implements store.Store.
 func (s *Store) SpendJoinToken(ctx context.Context, hash [32]byte) (store.JoinToken, error) {
 	t := store.JoinToken{Hash: hash}
-	err := s.inWrite(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		var tenants string
 		var expires int64
 		err := tx.QueryRowContext(ctx, `UPDATE join_token SET uses_left = uses_left - 1
