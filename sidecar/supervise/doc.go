@@ -12,6 +12,8 @@
 //   - Done is closed only when no descendant is left.
 //   - Kill ends descendants that ignore TERM, stopped ones too, and those that
 //     are forked while it runs.
+//   - The command has the terminal when there is one, and cannot be suspended
+//     from it.
 //   - The command itself dies with this process, even by kill -9.
 //
 // Not promised: that grandchildren die with this process when it is killed by

@@ -81,14 +81,18 @@ func (g *Group) reap() {
 	defer close(g.done)
 	for {
 		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, 0, nil)
+		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil: // ECHILD: nothing is left
 			return
 		}
-		if pid == g.pid && (status.Exited() || status.Signaled()) {
+		if status.Stopped() {
+			g.goOn(status.StopSignal())
+			continue
+		}
+		if pid == g.pid {
 			g.mu.Lock()
 			g.status = status
 			g.mu.Unlock()
@@ -99,6 +103,15 @@ func (g *Group) reap() {
 		case g.reaped <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// goOn continues a command that was suspended from the terminal: a shell that
+// waits for us would not get the terminal back, and a suspended command keeps
+// a scope from everybody.
+func (g *Group) goOn(stopped syscall.Signal) {
+	if g.terminal && stopped == syscall.SIGTSTP {
+		g.Forward(syscall.SIGCONT)
 	}
 }
 
