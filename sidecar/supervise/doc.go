@@ -16,6 +16,9 @@
 //     from it.
 //   - The command itself dies with this process, even by kill -9.
 //
-// Not promised: that grandchildren die with this process when it is killed by
-// kill -9; what they send through the proxy is refused (DESIGN 6.9).
+// With an Inner supervisor between, everything dies with this process, not the
+// command alone: of the two, the one that is left ends what the other leaves.
+//
+// Not promised: that descendants of a command end when both are killed by
+// kill -9 at once; what they send through the proxy is refused (DESIGN 6.9).
 package supervise

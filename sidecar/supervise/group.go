@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,14 +16,20 @@ import (
 
 // Spec is what to run.
 type Spec struct {
+	Path  string   // of the program; empty: found by Args[0]
 	Args  []string // program and arguments
 	Env   []string
 	Files []*os.File // standard input, output, error
+	// SameGroup leaves the command in this process' group.
+	SameGroup bool
+	// DeathSignal is what the command gets when this process dies; zero: KILL.
+	DeathSignal syscall.Signal
 }
 
 // Group is a running command with everything that it started.
 type Group struct {
 	pid      int
+	group    int  // process group of the command
 	terminal bool // the command has the terminal
 	reaped   chan struct{}
 	done     chan struct{}
@@ -38,7 +45,7 @@ const killPause = 5 * time.Millisecond
 
 // Start runs the command.
 func Start(s Spec) (*Group, error) {
-	path, err := exec.LookPath(s.Args[0])
+	path, err := exec.LookPath(cmp.Or(s.Path, s.Args[0]))
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Args[0], err)
 	}
@@ -59,8 +66,10 @@ func Start(s Spec) (*Group, error) {
 func (g *Group) run(path string, s Spec, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if _, err := unix.IoctlGetTermios(int(s.Files[0].Fd()), unix.TCGETS); err == nil {
+	attr := &syscall.SysProcAttr{Setpgid: !s.SameGroup, Pdeathsig: cmp.Or(s.DeathSignal, syscall.SIGKILL)}
+	if s.SameGroup {
+		g.group = unix.Getpgrp()
+	} else if _, err := unix.IoctlGetTermios(int(s.Files[0].Fd()), unix.TCGETS); err == nil {
 		attr.Foreground, attr.Ctty = true, 0
 		g.terminal = true
 	}
@@ -69,7 +78,7 @@ func (g *Group) run(path string, s Spec, started chan<- error) {
 		fds[i] = f.Fd()
 	}
 	pid, err := syscall.ForkExec(path, s.Args, &syscall.ProcAttr{Env: s.Env, Files: fds, Sys: attr})
-	g.pid = pid
+	g.pid, g.group = pid, cmp.Or(g.group, pid)
 	started <- err
 	if err != nil {
 		return
@@ -151,7 +160,7 @@ func (g *Group) Signal(sig syscall.Signal) {
 
 // Forward sends a signal that this process got to the command's group alone,
 // as a terminal would.
-func (g *Group) Forward(sig syscall.Signal) { _ = unix.Kill(-g.pid, sig) } // it may have ended
+func (g *Group) Forward(sig syscall.Signal) { _ = unix.Kill(-g.group, sig) } // it may have ended
 
 // Kill ends everything and returns when nothing is left.
 func (g *Group) Kill() {

@@ -17,7 +17,6 @@ import (
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 	"github.com/forgeyard/concurrency/sidecar/client"
-	"github.com/forgeyard/concurrency/sidecar/supervise"
 )
 
 const runHelp = `Run a command while this machine holds a scope.
@@ -137,7 +136,7 @@ func (r *underScope) do(ctx context.Context) error {
 		r.release(ctx, hold)
 		return r.refused(errInterrupted)
 	}
-	group, err := supervise.Start(supervise.Spec{Args: r.args, Env: r.environ(hold), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	group, err := r.start(hold)
 	if err != nil {
 		r.release(ctx, hold)
 		return r.finish(exitNotStarted, "not-started", err.Error())

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -157,7 +158,7 @@ func TestFC104_WhatTheCommandLeavesBehindEndsBeforeTheScopeIsGivenBack(t *testin
 	require.Zero(t, code)
 }
 
-func TestFC12_KilledRunEndsItsHoldAndItsCommandAtOnce(t *testing.T) {
+func TestFC12_KilledRunEndsItsHoldAndAllThatItStarted(t *testing.T) {
 	t.Parallel()
 	s := sidecartest.Start(t, slow())
 	p := startRun(t, s.Socket, nil, stubborn()...)
@@ -165,7 +166,41 @@ func TestFC12_KilledRunEndsItsHoldAndItsCommandAtOnce(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Kill())
 	require.Equal(t, lease.CallerGone, released(t, s).Why)
 	require.Error(t, p.cmd.Wait())
-	awaitGone(t, pids["command"])
+	for _, pid := range pids {
+		awaitGone(t, pid)
+	}
+}
+
+func TestFC104_KilledInnerSupervisorLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := sidecartest.Start(t, slow())
+	p := startRun(t, s.Socket, []string{"--kill-grace", "100ms"}, stubborn()...)
+	pids := p.pids()
+	inner := parentOf(t, pids["command"])
+	require.Equal(t, p.cmd.Process.Pid, parentOf(t, inner))
+	require.NoError(t, unix.Kill(inner, unix.SIGKILL))
+	r := released(t, s)
+	require.Equal(t, lease.Released, r.Why)
+	for name, pid := range pids {
+		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "%s: released while it still worked", name)
+	}
+	code, _ := p.end()
+	require.Equal(t, 137, code)
+}
+
+// stat returns the fields of /proc/PID/stat after the name.
+func stat(t *testing.T, pid int) []string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	parent, err := strconv.Atoi(stat(t, pid)[1])
+	require.NoError(t, err)
+	return parent
 }
 
 // awaitState waits until /proc shows a process in one of the states.
@@ -174,9 +209,7 @@ func awaitState(t *testing.T, pid int, states ...string) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for late := time.After(patience); ; {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		require.NoError(t, err)
-		state := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[0]
+		state := stat(t, pid)[0]
 		if slices.Contains(states, state) {
 			return
 		}
