@@ -23,9 +23,12 @@ type body struct {
 	digest [sha256.Size]byte // of method, path, query and content
 }
 
-var errTooLarge = errors.New("body is too large")
+var (
+	errTooLarge = errors.New("body is too large")
+	errSpool    = errors.New("spool body") // our disk's fault, not the caller's
+)
 
-// readBody reads r's body. Its error is the caller's fault.
+// readBody reads r's body. It fails with errSpool, or by the caller's fault.
 func (p *Proxy) readBody(r *http.Request, c call) (*body, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00", c.upstream.provider.Name, r.Method, c.path, r.URL.RawQuery)
@@ -55,16 +58,28 @@ func (p *Proxy) readBody(r *http.Request, c call) (*body, error) {
 func (b *body) spool(dir string, head *bytes.Buffer, rest io.Reader) error {
 	f, err := os.CreateTemp(dir, "forgeyard-body-*")
 	if err != nil {
-		return fmt.Errorf("spool body: %w", err)
+		return fmt.Errorf("%w: %w", errSpool, err)
 	}
 	b.file = f
 	if err := os.Remove(f.Name()); err != nil {
-		return fmt.Errorf("spool body: %w", err)
+		return fmt.Errorf("%w: %w", errSpool, err)
 	}
-	if b.size, err = io.Copy(f, io.MultiReader(head, rest)); err != nil {
+	if b.size, err = io.Copy(spoolFile{f}, io.MultiReader(head, rest)); err != nil {
 		return fmt.Errorf("body: %w", err)
 	}
 	return nil
+}
+
+// spoolFile marks errors of the file, which a copy mixes with the caller's.
+type spoolFile struct{ f *os.File }
+
+// Write implements io.Writer.
+func (s spoolFile) Write(p []byte) (int, error) {
+	n, err := s.f.Write(p)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errSpool, err)
+	}
+	return n, err
 }
 
 // reader returns the body for the one send. net/http must not be able to make

@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,41 +19,59 @@ import (
 type fenced struct {
 	net.Conn              // TLS where the provider has it
 	raw      *net.TCPConn // what linger is set on
-	permit   atomic.Pointer[gate.Permit]
-	written  atomic.Int64 // of the present call
-	refusal  atomic.Pointer[gate.Refusal]
+
+	mu      sync.Mutex // one write, or one look at what was written
+	permit  *gate.Permit
+	written int64 // of the present call
+	refusal *gate.Refusal
 }
 
 // Write implements net.Conn: the third check, as close to the kernel as it can
 // be.
 func (f *fenced) Write(b []byte) (int, error) {
-	p := f.permit.Load()
-	if p == nil {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.permit == nil {
 		return 0, errors.New("proxy: write without a permit")
 	}
-	check := p.CheckRunning
-	if f.written.Load() == 0 {
-		check = p.Check
+	check := f.permit.CheckRunning
+	if f.written == 0 {
+		check = f.permit.Check
 	}
 	if refused := check(); refused != nil {
-		f.refusal.Store(refused)
+		f.refusal = refused
 		f.raw.Close() // linger 0: what the kernel still has is dropped
 		return 0, refused
 	}
 	n, err := f.Conn.Write(b)
-	f.written.Add(int64(n))
+	f.written += int64(n)
 	return n, err
 }
 
 // begin binds the connection to one call.
 func (f *fenced) begin(p gate.Permit) {
-	f.written.Store(0)
-	f.refusal.Store(nil)
-	f.permit.Store(&p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.permit, f.written, f.refusal = &p, 0, nil
 }
 
-// end takes the call off again.
-func (f *fenced) end() { f.permit.Store(nil) }
+// end takes the call off again: nothing more is written under it.
+func (f *fenced) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.permit = nil
+}
+
+// verdict ends a call that has no answer and says what became of its writes.
+// It cuts first, which ends a write that is under way, and then waits for it:
+// a look beside it could find "nothing was sent" a moment too early.
+func (f *fenced) verdict() (written int64, refused *gate.Refusal) {
+	f.cut()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.permit = nil
+	return f.written, f.refusal
+}
 
 // cut resets the connection: the peer gets a RST, and nothing that the kernel
 // had buffered (FC-102).

@@ -17,6 +17,10 @@ const (
 	HeaderKey     = "Idempotency-Key"
 	HeaderEffect  = "Forgeyard-Effect"  // on answers: the effect's id
 	HeaderRefusal = "Forgeyard-Refusal" // on our refusals: the code
+
+	// HeaderOwnership is on a provider's answer that came when the hold was not
+	// owned any more: the code that a new call would be refused with.
+	HeaderOwnership = "Forgeyard-Ownership"
 )
 
 // hopByHop are the headers of RFC 9110 section 7.6.1 and its predecessors.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -35,9 +36,9 @@ func (p *Proxy) mutate(w http.ResponseWriter, r *http.Request, c call) {
 	}
 	release := permit.Done // until somebody else has the permit
 	defer func() { release() }()
-	content, err := p.readBody(r, c)
-	if err != nil {
-		p.refuse(w, r, c, &gate.Refusal{Code: gate.CodeBadRequest, Detail: err.Error(), Term: permit.Term()})
+	content, refused := p.receive(w, r, c, permit)
+	if refused != nil {
+		p.refuse(w, r, c, refused)
 		return
 	}
 	e := p.intent(r, c, permit, content)
@@ -58,9 +59,38 @@ func (p *Proxy) mutate(w http.ResponseWriter, r *http.Request, c call) {
 		return
 	}
 	s := &send{p: p, call: c, permit: permit, effect: e, content: content, free: free, done: make(chan struct{})}
+	header := outgoing(r.Header, permit.Term(), e.ID, e.Key)
+	if !p.start(func() { s.run(r.Method, c.target(r), header) }) {
+		p.cfg.Journal.Settle(e.ID, effect.Failed, "not-sent: the sidecar stops", 0)
+		free()
+		content.close()
+		p.answer(w, r, &gate.Refusal{Code: gate.CodeUncertain, Detail: "the sidecar stops; nothing was sent", Term: permit.Term()}, e.ID)
+		return
+	}
 	release = func() {} // the send has it now
-	p.calls.Go(func() { s.run(r.Method, c.target(r), outgoing(r.Header, permit.Term(), e.ID, e.Key)) })
 	s.deliver(w, r)
+}
+
+// receive reads the body. The hold's end ends it too: a caller that sends
+// slowly must not keep a hold that was cut.
+func (p *Proxy) receive(w http.ResponseWriter, r *http.Request, c call, permit gate.Permit) (*body, *gate.Refusal) {
+	conn := http.NewResponseController(w)
+	uncut := p.cfg.Gate.OnCut(permit.Key(), func() {
+		_ = conn.SetReadDeadline(time.Unix(1, 0)) // long over; a closed connection needs none
+	})
+	content, err := p.readBody(r, c)
+	uncut()
+	if err == nil {
+		return content, nil
+	}
+	if refused := permit.Check(); refused != nil {
+		return nil, refused
+	}
+	if errors.Is(err, errSpool) {
+		p.cfg.Log.Error("spool body", zap.String("node", p.cfg.Node), zap.Error(err))
+		return nil, &gate.Refusal{Code: gate.CodeUncertain, Detail: "the body could not be kept on disk; nothing was sent", Term: permit.Term()}
+	}
+	return nil, &gate.Refusal{Code: gate.CodeBadRequest, Detail: err.Error(), Term: permit.Term()}
 }
 
 func (p *Proxy) intent(r *http.Request, c call, permit gate.Permit, content *body) effect.Effect {

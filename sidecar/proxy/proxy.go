@@ -19,7 +19,9 @@ import (
 // Limits of what comes in.
 const (
 	headerTimeout  = 10 * time.Second
-	maxHeaderBytes = 256 << 10 // beyond it: 431
+	idleTimeout    = 2 * time.Minute
+	stopGrace      = 2 * time.Second // for running calls, once the listener is closed
+	maxHeaderBytes = 256 << 10       // beyond it: 431
 )
 
 // Proxy is the base-URL listener. Use New, then Serve.
@@ -29,10 +31,13 @@ type Proxy struct {
 	metrics   metrics
 	origins   *http.CrossOriginProtection
 	calls     sync.WaitGroup // started effects, whoever waits for them
+	ending    context.Context
+	endCalls  context.CancelFunc // ends ending, and with it every call
 
-	mu      sync.Mutex
-	address string
-	running map[callID]struct{} // keys that are being executed
+	mu       sync.Mutex
+	address  string
+	running  map[callID]struct{} // keys that are being executed
+	stopping bool                // no call is started any more
 }
 
 // New checks the configuration.
@@ -41,6 +46,7 @@ func New(cfg Config) (*Proxy, error) {
 		cfg: cfg.withDefaults(), providers: map[string]*upstream{}, metrics: newMetrics(cfg.Registerer),
 		origins: http.NewCrossOriginProtection(), running: map[callID]struct{}{},
 	}
+	p.ending, p.endCalls = context.WithCancel(context.Background())
 	var errs []error
 	for i, provider := range cfg.Providers {
 		if err := provider.Validate(); err != nil {
@@ -56,27 +62,63 @@ func New(cfg Config) (*Proxy, error) {
 }
 
 // Serve answers until ctx ends; then it stops accepting, lets running requests
-// end for a while, and returns.
+// end for a while, cuts the rest, and returns when every effect has its outcome.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	p.mu.Lock()
 	p.address = l.Addr().String()
 	p.mu.Unlock()
 	srv := &http.Server{
-		Handler: p, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Handler: p, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: stdLog(p.cfg.Log),
 	}
-	stopped := context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if srv.Shutdown(grace) != nil {
-			srv.Close()
-		}
+	stopped := make(chan struct{})
+	cancelStop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		p.stop(srv)
 	})
-	defer stopped()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if cancelStop() {
+			p.stop(srv)
+		}
 		return fmt.Errorf("serve proxy: %w", err)
 	}
+	<-stopped
 	return nil
+}
+
+// stop ends what runs: whoever closes the journal next finds every outcome.
+func (p *Proxy) stop(srv *http.Server) {
+	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	if srv.Shutdown(grace) != nil {
+		srv.Close()
+	}
+	p.mu.Lock()
+	p.stopping = true
+	p.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.calls.Wait()
+	}()
+	select {
+	case <-ended:
+		return
+	case <-grace.Done():
+	}
+	p.endCalls()
+	<-ended
+}
+
+// start runs f as one of the calls that stop waits for; false: it stops.
+func (p *Proxy) start(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopping {
+		return false
+	}
+	p.calls.Go(f)
+	return true
 }
 
 // BaseURLs names what a holder may call: provider to URL.

@@ -35,11 +35,11 @@ type send struct {
 	attempt effect.Attempt
 }
 
-// run makes the one attempt. It hears nothing of the caller: its own context
-// has a limit of its own (FC-64).
+// run makes the one attempt. It hears nothing of the caller: its context ends
+// with its own limit, or with the proxy (FC-64).
 func (s *send) run(method string, target *url.URL, header http.Header) {
 	s.p.metrics.running.Inc()
-	ctx, cancel := context.WithTimeout(context.Background(), s.p.cfg.CallLimit)
+	ctx, cancel := context.WithTimeout(s.p.ending, s.p.cfg.CallLimit)
 	s.cancel = cancel
 	s.attempt = s.try(ctx, method, target, header)
 	state, reason := effect.Outcome(s.attempt)
@@ -72,6 +72,7 @@ func (s *send) try(ctx context.Context, method string, target *url.URL, header h
 	s.link = l
 	l.conn.begin(s.permit)
 	s.uncut = s.p.cfg.Gate.OnCut(s.permit.Key(), l.conn.cut)
+	go s.watchDeadline(ctx)
 	// The URL's scheme is http: TLS was done by the dialer.
 	u := *target
 	u.Scheme = "http"
@@ -81,8 +82,8 @@ func (s *send) try(ctx context.Context, method string, target *url.URL, header h
 	}).WithContext(ctx)
 	resp, err := l.client.RoundTrip(req)
 	if err != nil {
-		s.refused = l.conn.refusal.Load()
-		if l.conn.written.Load() == 0 {
+		var written int64
+		if written, s.refused = l.conn.verdict(); written == 0 {
 			return effect.Attempt{Sent: effect.NotSent, Cause: cause(err)}
 		}
 		return effect.Attempt{Sent: effect.Partly, Cause: cause(err)}
@@ -101,6 +102,8 @@ func cause(err error) string {
 		return string(refused.Code)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
 		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "the sidecar stopped"
 	case errors.Is(err, net.ErrClosed):
 		return "cut"
 	case errors.As(err, &dns):
@@ -119,10 +122,13 @@ func (s *send) deliver(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-s.done:
 	case <-r.Context().Done():
-		s.p.calls.Go(func() {
+		rest := func() {
 			<-s.done
 			s.discard()
-		})
+		}
+		if !s.p.start(rest) {
+			rest()
+		}
 		return
 	}
 	if s.resp == nil {
@@ -138,9 +144,15 @@ func (s *send) deliver(w http.ResponseWriter, r *http.Request) {
 		h[name] = values
 	}
 	h.Set(HeaderEffect, s.effect.ID)
+	if why := s.permit.Check(); why != nil {
+		h.Set(HeaderOwnership, string(why.Code)) // it was lost while the provider worked
+	}
 	w.WriteHeader(s.resp.StatusCode)
 	_, err := io.Copy(flusher{w}, s.resp.Body)
 	s.resp.Body.Close()
+	for name, values := range incoming(s.resp.Trailer) {
+		h[http.TrailerPrefix+name] = values
+	}
 	s.finish(err == nil)
 	if err != nil {
 		panic(http.ErrAbortHandler) // the caller must see that the answer is not whole
