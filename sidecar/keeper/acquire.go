@@ -37,9 +37,8 @@ func (k *Keeper) command(s session, c Command) Command {
 // startAcquire asks the authority once. The lease's id is chosen here, so that
 // a grant whose answer is lost is recognised in the next set.
 func (k *Keeper) startAcquire(h *hold) {
-	if k.session.id == "" {
-		h.retryAt = k.cfg.Clock.Boot().Add(shortestPace) // not registered yet
-		h.m.Term.State = ownership.Waiting
+	if k.session.id == "" { // not registered yet
+		k.askAgain(h, k.cfg.Clock.Boot().Add(shortestPace))
 		return
 	}
 	h.leaseID = k.id()
@@ -49,6 +48,13 @@ func (k *Keeper) startAcquire(h *hold) {
 		a, err := k.link.Do(s.ctx, c)
 		k.post(func() { k.acquired(h, s, a, err) })
 	}()
+}
+
+// askAgain lets a request that came to nothing wait for its next attempt.
+func (k *Keeper) askAgain(h *hold, at boottime.Instant) {
+	h.leaseID, h.claimAcked, h.grantedAt, h.limited = "", false, lease.SetVersion{}, false
+	h.retryAt = max(at, 1)
+	k.step(h, ownership.Event{Kind: ownership.EvUndecided, Now: k.cfg.Clock.Boot()})
 }
 
 func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
@@ -78,8 +84,7 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 	case errors.As(err, &malformed):
 		k.refuse(h, ownership.Refused, malformed.Detail, a)
 	case err != nil || a.Reason == lease.SessionExpired || a.Reason == lease.SessionEnded || a.Reason == lease.SessionUnknown:
-		h.m.Term.State = ownership.Waiting // until the session is there again, or the wait is over
-		h.retryAt = now.Add(shortestPace + mrand.N(longestPace))
+		k.askAgain(h, now.Add(shortestPace+mrand.N(longestPace))) // until the session is there again, or the wait is over
 	case a.Code == lease.Busy && h.req.Wait > 0:
 		k.step(h, ownership.Event{Kind: ownership.EvBusy, Now: now, Successor: a.Holder, Detail: a.Detail})
 		h.waitUntil = max(h.askedAt.Add(h.req.Wait), 1) // it answers: what is left is the caller's own patience
@@ -165,9 +170,7 @@ func (k *Keeper) claimed(h *hold, sentAt boottime.Instant, a lease.Answer, err e
 // it; a caller that still waits asks again.
 func (k *Keeper) refuseClaim(h *hold, a lease.Answer) {
 	if h.req.Wait > 0 && h.m.Term.State == ownership.Acquiring {
-		h.m.Term.Lease, h.m.Term.Epoch = "", 0
-		h.m.Term.State = ownership.Waiting
-		h.retryAt = k.cfg.Clock.Boot().Add(shortestPace)
+		k.askAgain(h, k.cfg.Clock.Boot().Add(shortestPace))
 		return
 	}
 	detail := "the grant ended before it was claimed: " + a.Detail

@@ -43,6 +43,9 @@ func newHold(m ownership.Machine, r Request) *hold {
 	return &hold{key: m.Term.Key, m: m, req: r, inFlight: &atomic.Int64{}, watchers: map[chan ownership.Term]struct{}{}}
 }
 
+// live reports whether a confirmation may still change it.
+func (h *hold) live() bool { return !h.m.Final() && h.m.Term.State != ownership.Releasing }
+
 // tell hands the term to every watcher; a slow one finds only the latest.
 func (h *hold) tell() {
 	for ch := range h.watchers {

@@ -75,12 +75,6 @@ type session struct {
 	detail    string
 }
 
-// attempt is one call beside the loop; late answers carry an older number.
-type attempt struct {
-	number  int
-	running bool
-}
-
 // New restores what the cache knows and publishes it as Uncertain.
 func New(cfg Config, nonce string) (*Keeper, error) {
 	k := &Keeper{
@@ -135,6 +129,7 @@ func (k *Keeper) wake() {
 		k.step(h, ownership.Event{Kind: ownership.EvTick, Now: now})
 		k.timers(h, now)
 	}
+	k.giveUpSlow(now)
 	if k.session.id != "" && !k.session.beat.running && !now.Before(k.nextBeat) {
 		k.startBeat()
 	}
@@ -152,6 +147,11 @@ func (k *Keeper) untilNext() time.Duration {
 	}
 	if k.session.id != "" && !k.session.beat.running {
 		earlier(max(k.nextBeat, 1))
+	}
+	for _, a := range []attempt{k.session.beat, k.session.fetch} {
+		if a.running {
+			earlier(a.until)
+		}
 	}
 	for _, h := range k.holds {
 		if at, ok := h.m.Deadline(); ok {

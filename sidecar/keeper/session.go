@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -123,23 +122,13 @@ func (k *Keeper) endSession(detail string) {
 	now := k.cfg.Clock.Boot()
 	for _, h := range k.holds {
 		if h.m.Term.State == ownership.Acquiring || h.m.Term.State == ownership.Waiting {
-			k.askAgain(h, now)
+			k.askAgain(h, now) // on the next session; what this one may have granted ends with it
 			continue
 		}
 		h.orphaned = true
 		k.step(h, ownership.Event{Kind: ownership.EvDropped, Now: now, Reason: ownership.Expired, Detail: detail})
 	}
 	k.persist(k.cfg.Cache.Reset, nil)
-}
-
-// askAgain puts a request that the old session did not see through to the new
-// one. What it may have been granted ends with the old session.
-func (k *Keeper) askAgain(h *hold, now boottime.Instant) {
-	h.m.Term.Lease, h.m.Term.Epoch = "", 0
-	h.leaseID, h.claimAcked = "", false
-	h.m.Term.State = ownership.Waiting
-	h.retryAt = max(now, 1)
-	k.dirty = true
 }
 
 // refusedSession answers a refusal of the session itself.
@@ -152,64 +141,70 @@ func (k *Keeper) refusedSession(reason lease.Reason, detail string) {
 // startBeat sends one heartbeat: the durable write first, then the reading of
 // boottime that everything in the answer counts from.
 func (k *Keeper) startBeat() {
-	k.session.beat.number++
-	k.session.beat.running = true
-	n, s := k.session.beat.number, k.session
+	ctx, n := k.session.beat.start(k.session.ctx, k.attemptUntil())
+	s := k.session
 	record := k.former
 	record.ConfirmedAt = max(record.ConfirmedAt, s.confirmed)
 	k.persist(func() error { return k.cfg.Cache.PutSession(record) }, func(err error) {
-		if k.session.id != s.id || k.session.beat.number != n {
+		if k.session.id != s.id || !k.session.beat.is(n) {
 			return
 		}
 		if err != nil {
-			k.beatFailed(n, err)
+			k.beatFailed(err)
 			return
 		}
-		go k.beat(s, n)
+		go k.beat(ctx, s, n)
 	})
 }
 
-func (k *Keeper) beat(s session, n int) {
-	ctx, cancel := context.WithTimeout(s.ctx, k.attemptTimeout())
-	defer cancel()
+func (k *Keeper) beat(ctx context.Context, s session, n int) {
 	sentAt := k.cfg.Clock.Boot()
 	a, err := k.link.Heartbeat(ctx, lease.Beat{Session: s.id, Nonce: k.nonce, Applied: s.tracker.Applied})
 	k.post(func() {
-		if k.session.id != s.id || k.session.beat.number != n {
+		if k.session.id != s.id || !k.session.beat.is(n) {
 			return // a late reply of an attempt that was given up (FC-57)
 		}
 		if err != nil {
-			k.beatFailed(n, err)
+			k.beatFailed(err)
 			return
 		}
 		k.beatDone(sentAt, a)
 	})
 }
 
-// attemptTimeout bounds one attempt: when it is given up the holds become
+// attemptUntil bounds one attempt: when it is given up the holds become
 // uncertain, and the next one has the time up to the hard deadline.
-func (k *Keeper) attemptTimeout() time.Duration {
-	return max(k.cfg.Budget.UncertainAfter-k.cfg.Budget.Interval, k.cfg.Budget.Interval)
+func (k *Keeper) attemptUntil() boottime.Instant {
+	return k.cfg.Clock.Boot().Add(max(k.cfg.Budget.UncertainAfter-k.cfg.Budget.Interval, k.cfg.Budget.Interval))
+}
+
+// giveUpSlow ends the attempts that have used up their time.
+func (k *Keeper) giveUpSlow(now boottime.Instant) {
+	if k.session.beat.overdue(now) {
+		k.beatFailed(errSlow)
+	}
+	if k.session.fetch.overdue(now) {
+		k.fetched(now, Set{}, errSlow)
+	}
 }
 
 // giveUpBeat sends a heartbeat at once; the answer to one that is under way
 // comes too late (FC-57).
 func (k *Keeper) giveUpBeat() {
-	k.session.beat.number++
-	k.session.beat.running = false
+	k.session.beat.end()
 	k.nextBeat = k.cfg.Clock.Boot()
 }
 
-func (k *Keeper) beatFailed(n int, err error) {
-	k.session.beat.running = false
+func (k *Keeper) beatFailed(err error) {
+	k.session.beat.end()
 	k.metrics.beats.WithLabelValues("failed").Inc()
 	half := k.cfg.Budget.Interval / 4
 	k.nextBeat = k.cfg.Clock.Boot().Add(half + rand.N(half+1))
-	k.cfg.Log.Warn("heartbeat", zap.String("node", k.cfg.Node), zap.Int("attempt", n), zap.Error(err))
+	k.cfg.Log.Warn("heartbeat", zap.String("node", k.cfg.Node), zap.Int("attempt", k.session.beat.number), zap.Error(err))
 }
 
 func (k *Keeper) beatDone(sentAt boottime.Instant, a lease.Answer) {
-	k.session.beat.running = false
+	k.session.beat.end()
 	k.nextBeat = sentAt.Add(k.cfg.Budget.Interval)
 	if a.Code != lease.Renewed {
 		k.metrics.beats.WithLabelValues("refused").Inc()
@@ -229,7 +224,7 @@ func (k *Keeper) beatDone(sentAt boottime.Instant, a lease.Answer) {
 func (k *Keeper) confirmAll(sentAt boottime.Instant, remaining time.Duration) {
 	k.session.confirmed = max(k.session.confirmed, sentAt)
 	for _, h := range k.holds {
-		if h.limited && h.ownEnd == 0 {
+		if h.limited && h.ownEnd == 0 && h.live() {
 			k.startFetch()
 			continue
 		}
@@ -256,9 +251,9 @@ func (k *Keeper) startFetch() {
 		k.session.again = true
 		return
 	}
-	k.session.fetch.running, k.session.again = true, false
-	k.session.fetch.number++
-	n, s := k.session.fetch.number, k.session
+	k.session.again = false
+	ctx, n := k.session.fetch.start(k.session.ctx, k.attemptUntil())
+	s := k.session
 	var known []string
 	for _, h := range k.holds {
 		if h.m.Term.Lease != "" && !h.orphaned && !h.m.Final() {
@@ -266,12 +261,10 @@ func (k *Keeper) startFetch() {
 		}
 	}
 	go func() {
-		ctx, cancel := context.WithTimeout(s.ctx, k.attemptTimeout())
-		defer cancel()
 		sentAt := k.cfg.Clock.Boot()
 		set, err := k.link.FetchSet(ctx, s.id, k.nonce, known)
 		k.post(func() {
-			if k.session.id != s.id || k.session.fetch.number != n {
+			if k.session.id != s.id || !k.session.fetch.is(n) {
 				return
 			}
 			k.fetched(sentAt, set, err)
@@ -280,9 +273,9 @@ func (k *Keeper) startFetch() {
 }
 
 func (k *Keeper) fetched(sentAt boottime.Instant, set Set, err error) {
-	k.session.fetch.running = false
+	k.session.fetch.end()
 	switch {
-	case errors.Is(err, ErrUnreachable) || err != nil:
+	case err != nil:
 		k.cfg.Log.Warn("fetch set", zap.String("node", k.cfg.Node), zap.Error(err))
 		return // the next heartbeat's answer asks again
 	case set.Refused != lease.NoReason:

@@ -39,6 +39,7 @@ type EventKind string
 const (
 	EvGranted    EventKind = "granted"     // an answer or a set names a lease for this hold
 	EvBusy       EventKind = "busy"        // somebody else has the scope
+	EvUndecided  EventKind = "undecided"   // the request came to nothing that ends it: ask again
 	EvRetry      EventKind = "retry"       // the wait for the next attempt is over
 	EvRefused    EventKind = "refused"     // the request ended without a grant
 	EvConfirmed  EventKind = "confirmed"   // claim, heartbeat, set or renewal, with a duration

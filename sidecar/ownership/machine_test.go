@@ -110,6 +110,34 @@ func TestFC22_AClockEventDistrustsWhatWasConfirmedBefore(t *testing.T) {
 	require.Equal(t, ownership.Owned, m.Term.State)
 }
 
+// TestTheDeadlineStaysWhileReleasing: a call that is about to write looks at
+// it, also after the cut.
+func TestTheDeadlineStaysWhileReleasing(t *testing.T) {
+	t.Parallel()
+	m, _ := run(owned(t), ownership.Event{Kind: ownership.EvRelease, Now: at(time.Second)})
+	deadline, armed := m.Deadline()
+	require.True(t, armed)
+	m, acts := run(m, tick(14*time.Second))
+	require.Equal(t, []ownership.Action{ownership.DoCut}, acts)
+	require.Equal(t, deadline, m.Term.Deadline)
+	_, armed = m.Deadline()
+	require.False(t, armed)
+	_, acts = run(m, tick(15*time.Second))
+	require.Empty(t, acts, "cut once")
+}
+
+// TestFC22_AClaimThatWasOnItsWayDuringAClockEventProvesNothing.
+func TestFC22_AClaimThatWasOnItsWayDuringAClockEventProvesNothing(t *testing.T) {
+	t.Parallel()
+	m, _ := run(ownership.New(ownership.Term{}, timing()),
+		ownership.Event{Kind: ownership.EvGranted, Now: t0, Lease: "L", Epoch: 7},
+		ownership.Event{Kind: ownership.EvClock, Now: at(time.Second)},
+		confirm(0, 2*time.Second, 15*time.Second))
+	require.Equal(t, ownership.Acquiring, m.Term.State)
+	m, _ = run(m, confirm(2*time.Second, 2*time.Second, 15*time.Second))
+	require.Equal(t, ownership.Owned, m.Term.State)
+}
+
 // TestFC13_ReleaseAgainstDelayedRenewals races a release against delayed
 // renewal replies in 100,000 random orders.
 func TestFC13_ReleaseAgainstDelayedRenewals(t *testing.T) {
@@ -177,7 +205,7 @@ func states() []ownership.State {
 
 func kinds() []ownership.EventKind {
 	return []ownership.EventKind{
-		ownership.EvGranted, ownership.EvBusy, ownership.EvRetry, ownership.EvRefused, ownership.EvConfirmed, ownership.EvTick,
+		ownership.EvGranted, ownership.EvBusy, ownership.EvUndecided, ownership.EvRetry, ownership.EvRefused, ownership.EvConfirmed, ownership.EvTick,
 		ownership.EvClock, ownership.EvDropped, ownership.EvRelease, ownership.EvCallerGone, ownership.EvReleased,
 	}
 }

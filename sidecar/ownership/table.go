@@ -9,12 +9,12 @@ func table() map[State]map[EventKind]rule {
 	return map[State]map[EventKind]rule{
 		Unowned: {},
 		Acquiring: {
-			EvGranted: granted, EvConfirmed: claimed, EvBusy: busy, EvRefused: refused,
+			EvGranted: granted, EvConfirmed: claimed, EvBusy: busy, EvUndecided: undecided, EvRefused: refused,
 			EvDropped: droppedUnclaimed, EvRelease: giveBack, EvCallerGone: giveBack, EvClock: noticed,
 		},
 		Waiting: {
 			EvRetry: retry, EvRefused: refused, EvRelease: giveBack, EvCallerGone: giveBack,
-			EvGranted: granted, EvClock: noticed,
+			EvGranted: granted, EvUndecided: undecided, EvClock: noticed,
 		},
 		Owned: {
 			EvConfirmed: confirmed, EvTick: tick, EvClock: clockEvent, EvDropped: dropped,
@@ -66,6 +66,13 @@ func claimed(m Machine, e Event) (Machine, []Action) {
 
 func busy(m Machine, e Event) (Machine, []Action) {
 	m.Term.State, m.Term.Successor, m.Term.Detail = Waiting, e.Successor, e.Detail
+	return m, []Action{DoPublish}
+}
+
+// undecided forgets a grant that is over, or that the answer did not tell of.
+func undecided(m Machine, _ Event) (Machine, []Action) {
+	m.Term.State, m.Term.Lease, m.Term.Epoch = Waiting, "", 0
+	m.Claimed = false
 	return m, []Action{DoPublish}
 }
 
