@@ -39,8 +39,8 @@ func TestFC54_RenewalsAreHOTUpdates(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	s := open(t, db)
-	beats := sessions(t, s, 2000)
-	for range 20 {
+	beats := sessions(t, s, 500)
+	for range 80 {
 		_, err := s.Heartbeat(t.Context(), beats, false)
 		require.NoError(t, err)
 	}
