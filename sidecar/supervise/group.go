@@ -69,7 +69,7 @@ func (g *Group) run(path string, s Spec, started chan<- error) {
 	attr := &syscall.SysProcAttr{Setpgid: !s.SameGroup, Pdeathsig: cmp.Or(s.DeathSignal, syscall.SIGKILL)}
 	if s.SameGroup {
 		g.group = unix.Getpgrp()
-	} else if _, err := unix.IoctlGetTermios(int(s.Files[0].Fd()), unix.TCGETS); err == nil {
+	} else if hasTerminal(int(s.Files[0].Fd())) {
 		attr.Foreground, attr.Ctty = true, 0
 		g.terminal = true
 	}
@@ -84,6 +84,13 @@ func (g *Group) run(path string, s Spec, started chan<- error) {
 		return
 	}
 	g.reap()
+}
+
+// hasTerminal reports whether this process is in the foreground of its
+// terminal: a job in the background has none to give.
+func hasTerminal(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 func (g *Group) reap() {
