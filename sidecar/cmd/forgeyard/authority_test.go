@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -137,4 +138,8 @@ func (scripted) ForceRelease(_ context.Context, r *pb.ForceReleaseRequest) (*pb.
 		return &pb.ForceReleaseResponse{Answer: &pb.Answer{Code: "rejected", Reason: "wrong-epoch", Detail: "epoch 7: the holder has 18446744073709551615", Holder: summary()}}, nil
 	}
 	return &pb.ForceReleaseResponse{Answer: &pb.Answer{Code: "draining", Detail: "until the node is silent: " + r.GetReason(), Lease: liveLease()}}, nil
+}
+
+func (scripted) CreateJoinToken(_ context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
+	return &pb.CreateJoinTokenResponse{Token: fmt.Sprintf("join-%v-%d-%s", r.GetTenants(), r.GetUses(), r.GetValidFor().AsDuration())}, nil
 }

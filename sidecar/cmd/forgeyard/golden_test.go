@@ -58,6 +58,7 @@ func TestRenderedAnswers(t *testing.T) {
 		"effects.txt":       {"concurrency", "effects"},
 		"explain.txt":       {"concurrency", "explain", prod},
 		"explain.json":      {"concurrency", "explain", prod, "-o", "json"},
+		"token.txt":         {"token", "create", "--tenant", "acme,globex", "--uses", "2", "--valid-for", "10m"},
 		"force-release.txt": {"concurrency", "force-release", prod, "--epoch", epoch, "--reason", "web-42 hangs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +92,7 @@ func TestRefusalsSayWhatToDoInOneLine(t *testing.T) {
 		"no epoch":         {[]string{"concurrency", "force-release", prod, "--reason", "r", "--config", config}, 1, []string{`"epoch"`}},
 		"malformed scope":  {[]string{"concurrency", "explain", "prod", "--config", config}, 1, []string{`scope "prod"`}},
 		"unknown token":    {[]string{"concurrency", "status", "--config", operatorFile(t, stranger, address, "wrong-token")}, exitRefused, []string{"refuses: the bearer token is not known"}},
+		"token for ever":   {[]string{"token", "create", "--tenant", "acme", "--valid-for", "0s", "--config", config}, exitUsage, []string{"--valid-for 0s"}},
 		"no configuration": {[]string{"concurrency", "status", "--config", ""}, 1, []string{"--config", "FORGEYARD_CONFIG"}},
 		"unknown key":      {[]string{"concurrency", "status", "--config", unknown}, 1, []string{"tokenfile"}},
 		"no authority":     {[]string{"concurrency", "status", "--config", operatorFile(t, dirWith(t, dir, "ca.pem"), "127.0.0.1:1", token)}, exitUnreachable, []string{"authority at 127.0.0.1:1 cannot be reached"}},

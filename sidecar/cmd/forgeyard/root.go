@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, p process) error {
 	f.StringVarP(&a.output, "output", "o", tableFormat, "table, json or yaml")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkFormat(a.output) }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{code: exitUsage, text: err.Error()} })
-	root.AddCommand(a.concurrencyCommand(), a.sidecarCommand(), a.runCommand(), a.superviseCommand())
+	root.AddCommand(a.concurrencyCommand(), a.sidecarCommand(), a.tokenCommand(), a.runCommand(), a.superviseCommand())
 	root.SetArgs(args)
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
