@@ -2,7 +2,9 @@
 // the sidecar on this machine, and lets go of it.
 //
 // A Hold is bound to the connection that it was acquired on: when the process
-// dies the hold ends at once. Its context ends, with a *LostError as cause,
+// dies the hold ends at once. When the sidecar goes away the hold is uncertain,
+// and the library attaches it to the next sidecar by its key, up to the hard
+// deadline. Its context ends, with a *LostError as cause,
 // when the sidecar says that ownership is lost, and by this library's own
 // reading of boottime at the hard deadline even when the sidecar says nothing.
 //
