@@ -44,12 +44,12 @@ type Permit struct {
 // Admit lets a mutation pass or says why not. A nil Refusal means that the
 // caller must call Done on the Permit, once.
 func (g *Gate) Admit(key ownership.Key) (Permit, *Refusal) {
-	e, ok := g.view.Load().Holds[key]
-	if !ok {
+	count := g.view.Load().Holds[key].InFlight
+	if count == nil {
 		return Permit{}, noHold()
 	}
-	e.InFlight.Add(1) // before the look that decides
-	p := Permit{gate: g, key: key, count: e.InFlight}
+	count.Add(1) // before the look that decides
+	p := Permit{gate: g, key: key, count: count}
 	if r := p.Check(); r != nil {
 		p.Done()
 		return Permit{}, r

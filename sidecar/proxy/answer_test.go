@@ -46,7 +46,7 @@ func TestTrap22_ARedirectIsPassedOnNotFollowed(t *testing.T) {
 	up := record(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+second.addr+"/x", 307) })
 	b := setup(t, up.addr, options{})
 	resp, _ := b.send("POST", "/x", "body")
-	require.Equal(t, 307, resp.StatusCode)
+	require.Equal(t, http.StatusTemporaryRedirect, resp.StatusCode)
 	second.nothing(t)
 	e := b.settled()
 	require.Equal(t, effect.Failed, e.State)

@@ -16,7 +16,7 @@ import (
 
 // Bounds of the idle connections to one provider.
 const (
-	maxIdle    = 32
+	maxIdle    = 256
 	maxIdleAge = 5 * time.Second // below what servers commonly allow
 )
 
