@@ -23,17 +23,28 @@ const (
 	HeaderOwnership = "Forgeyard-Ownership"
 )
 
-// hopByHop are the headers of RFC 9110 section 7.6.1 and its predecessors.
-func hopByHop() []string {
-	return []string{
-		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+// hopByHop tells the headers of RFC 9110 section 7.6.1 and its predecessors by
+// their canonical names.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
 	}
+	return false
 }
 
 // fold makes names equal that some server folds together.
 func fold(name string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '-' || r == '_':
+			return -1
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return r
+	}, name)
 }
 
 // ours reports whether a header, however it is spelt, is one that only we set.
@@ -45,19 +56,15 @@ func ours(name string) bool {
 // endToEnd copies what goes on to the other side: no hop-by-hop header, none
 // that Connection names, none of ours.
 func endToEnd(in http.Header) http.Header {
-	drop := map[string]bool{}
-	for _, name := range hopByHop() {
-		drop[name] = true
+	out := make(http.Header, len(in)+4) // room for ours
+	for name, values := range in {
+		if !hopByHop(name) && !ours(name) {
+			out[name] = values
+		}
 	}
 	for _, v := range in.Values("Connection") {
 		for name := range strings.SplitSeq(v, ",") {
-			drop[http.CanonicalHeaderKey(strings.TrimSpace(name))] = true
-		}
-	}
-	out := make(http.Header, len(in))
-	for name, values := range in {
-		if !drop[name] && !ours(name) {
-			out[name] = values
+			delete(out, http.CanonicalHeaderKey(strings.TrimSpace(name)))
 		}
 	}
 	return out
@@ -76,6 +83,8 @@ func outgoing(in http.Header, t ownership.Term, effectID, key string) http.Heade
 	h.Set(HeaderLease, t.Lease)
 	if key == "" {
 		h.Set(HeaderKey, token(effectID))
+	} else {
+		h[HeaderKey] = in[HeaderKey] // as it came, though Connection may have named it
 	}
 	return h
 }

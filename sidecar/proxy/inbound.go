@@ -41,6 +41,26 @@ func (p *Proxy) addressed(r *http.Request) *gate.Refusal {
 	return nil
 }
 
+// keyless keeps the hold key from the provider where a client repeats the URL
+// that it called: a Referer is dropped, anything else refused.
+func keyless(r *http.Request, secret string) *gate.Refusal {
+	if strings.Contains(r.URL.RawQuery, secret) {
+		return bad("query: names the hold key, which must not reach the provider")
+	}
+	for name, values := range r.Header {
+		for _, v := range values {
+			if !strings.Contains(v, secret) {
+				continue
+			}
+			if name != "Referer" {
+				return bad("header " + name + ": names the hold key, which must not reach the provider")
+			}
+			r.Header.Del(name)
+		}
+	}
+	return nil
+}
+
 // wellFormed refuses what servers could read differently.
 func wellFormed(r *http.Request, op route.Operation) *gate.Refusal {
 	if op.Kind == route.Mutation && strings.Contains(r.URL.RawQuery, ";") {

@@ -185,6 +185,9 @@ func (p *Proxy) classify(r *http.Request) (call, *gate.Refusal) {
 	if err != nil {
 		return c, bad(err.Error())
 	}
+	if refused := keyless(r, secret); refused != nil {
+		return c, refused
+	}
 	return c, wellFormed(r, c.op)
 }
 

@@ -158,3 +158,26 @@ func TestTrap15_TrailersArrive(t *testing.T) {
 		require.Equal(t, "0", resp.Trailer.Get("Grpc-Status"), method)
 	}
 }
+
+// TestTheKeyDoesNotReachTheProviderInAHeader: clients repeat the URL that they
+// called.
+func TestTheKeyDoesNotReachTheProviderInAHeader(t *testing.T) {
+	t.Parallel()
+	up := record(t, nil)
+	b := setup(t, up.addr, options{})
+	for _, method := range []string{"GET", "PUT"} {
+		resp, _ := b.send(method, "/x", "", "Referer", b.url("/before"), "Idempotency-Key", "k-"+method, "Connection", "Idempotency-Key")
+		require.Equal(t, 200, resp.StatusCode)
+		got := <-up.got
+		require.Empty(t, got.header["Referer"])
+		if method == "PUT" {
+			require.Equal(t, "k-PUT", got.header.Get("Idempotency-Key"), "Connection cannot take it away")
+		}
+		resp, text := b.send(method, "/x", "", "Destination", b.url("/after"))
+		b.refused(resp, text, "bad-request")
+		require.Contains(t, text, "header Destination")
+		resp, text = b.send(method, "/x?from="+b.hold.Term.Key.Secret(), "")
+		b.refused(resp, text, "bad-request")
+	}
+	up.nothing(t)
+}
