@@ -144,6 +144,18 @@ func (c *conn) cause() error {
 	return c.err
 }
 
+// errOtherAnswer is an answer that this protocol does not know: it decides
+// nothing.
+var errOtherAnswer = fmt.Errorf("%w: authority: answer of another kind", keeper.ErrUnreachable)
+
+// undecided is why an answer does not decide a command.
+func undecided(f *pb.DownFrame) error {
+	if f.GetFault() == nil {
+		return errOtherAnswer
+	}
+	return faultError(f.GetFault())
+}
+
 // faultError turns an undecided answer into an error.
 func faultError(f *pb.Fault) error {
 	if f.GetMalformed() {

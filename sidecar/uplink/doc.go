@@ -6,9 +6,20 @@
 // stream ends commands are sent again, with the same ids, on the next one;
 // heartbeats and fetches fail, and the keeper decides.
 //
-// Guarantees: a command is answered at most once by each id; attempts to
-// connect back off with jitter and move on to the next address; the node's
-// key never leaves the node.
+// Guarantees, each with the test that shows it:
+//   - a command keeps its id on every stream until it is decided
+//     (TestACommandIsSentAgainWithTheSameIDOnTheNextStream);
+//   - an answer reaches only the attempt that asked, once
+//     (TestFC57_LateRepliesAreDropped);
+//   - an answer that is not understood decides nothing
+//     (TestAnAnswerOfAnotherKindDecidesNothing);
+//   - nothing is sent before the keeper has made a registration durable
+//     (TestNothingIsSentBeforeTheRegistrationIsDurable);
+//   - attempts to connect back off with jitter and move on to the next address,
+//     and wait as long as the authority said (TestTheNextAddressIsTried,
+//     TestAttemptsToConnectBackOffUpToTheLimit, TestAWaitAnswerIsRespected);
+//   - the node's key never leaves the node
+//     (TestANodeEnrolsOnceAndItsKeyIsItsOwn).
 //
 // Not promised: that the authority has seen a request whose answer is missing.
 package uplink

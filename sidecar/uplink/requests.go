@@ -54,6 +54,9 @@ func (u *Uplink) register(ctx context.Context, c *conn) error {
 		return fmt.Errorf("register: %w", faultError(f))
 	}
 	a := down.GetRegistered()
+	if a == nil {
+		return fmt.Errorf("register: %w", errOtherAnswer)
+	}
 	code := lease.Code(a.GetCode())
 	if code != lease.Registered && code != lease.Resumed {
 		return &waitError{lease.Answer{
@@ -82,6 +85,9 @@ func (u *Uplink) Heartbeat(ctx context.Context, b lease.Beat) (lease.Answer, err
 		return lease.Answer{}, fmt.Errorf("send heartbeat: %w", faultError(f))
 	}
 	h := down.GetHeartbeat()
+	if h == nil {
+		return lease.Answer{}, fmt.Errorf("send heartbeat: %w", errOtherAnswer)
+	}
 	return lease.Answer{
 		Code: lease.Code(h.GetCode()), Reason: lease.Reason(h.GetReason()), Detail: h.GetDetail(),
 		Version: wire.FromVersion(h.GetVersion()), Remaining: h.GetRemaining().AsDuration(),
@@ -104,11 +110,17 @@ func (u *Uplink) FetchSet(ctx context.Context, session, nonce string, known []st
 	return fromSet(down.GetSet())
 }
 
+// fromSet takes nothing for an empty set but a set: an empty one ends every
+// hold.
+
 func fromSet(m *pb.LeaseSet) (keeper.Set, error) {
 	set := keeper.Set{Version: wire.FromVersion(m.GetVersion()), Remaining: m.GetRemaining().AsDuration()}
 	if lease.Code(m.GetCode()) == lease.Rejected {
 		set.Refused = lease.Reason(m.GetReason())
 		return set, nil
+	}
+	if lease.Code(m.GetCode()) != lease.Done {
+		return set, fmt.Errorf("fetch set: %w", errOtherAnswer)
 	}
 	for _, l := range m.GetLeases() {
 		parsed, err := wire.FromLease(l)
@@ -145,11 +157,11 @@ func (u *Uplink) Do(ctx context.Context, cmd keeper.Command) (lease.Answer, erro
 			return lease.Answer{}, err
 		}
 		down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Command{Command: toCommand(cmd)}})
-		if err == nil && down.GetFault() == nil {
+		if err == nil && down.GetAnswer() != nil {
 			return wire.FromAnswer(down.GetAnswer())
 		}
 		if err == nil {
-			err = faultError(down.GetFault())
+			err = undecided(down)
 		}
 		var malformed *keeper.MalformedError
 		if errors.As(err, &malformed) || ctx.Err() != nil {

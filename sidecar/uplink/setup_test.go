@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zaptest"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/clock"
@@ -132,7 +133,7 @@ func (s *stream) answer(frames ...*pb.DownFrame) {
 // renewed answers a heartbeat.
 func renewed(seq uint64, remaining time.Duration) *pb.DownFrame {
 	return &pb.DownFrame{Seq: seq, Body: &pb.DownFrame_Heartbeat{Heartbeat: &pb.HeartbeatAnswer{
-		Code: string(lease.Renewed), Remaining: durationOf(remaining),
+		Code: string(lease.Renewed), Remaining: durationpb.New(remaining),
 	}}}
 }
 
@@ -169,9 +170,9 @@ func (r *registrar) Registered(ctx context.Context, got keeper.Registered) error
 	}
 }
 
-func (r *registrar) Waiting(a lease.Answer)      { r.waiting <- a }
-func (r *registrar) Disconnected()               { r.disconnected <- struct{}{} }
-func (r *registrar) Nudged(v lease.SetVersion)   { r.nudged <- v }
+func (r *registrar) Waiting(a lease.Answer)          { r.waiting <- a }
+func (r *registrar) Disconnected()                   { r.disconnected <- struct{}{} }
+func (r *registrar) Nudged(v lease.SetVersion)       { r.nudged <- v }
 func (r *registrar) Inspect(bool, int) uplink.Report { return uplink.Report{State: "connected"} }
 
 // listening is a manual clock that tells which timers were asked for.
