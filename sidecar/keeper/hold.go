@@ -30,12 +30,14 @@ type hold struct {
 	limited    bool             // the lease has a limit of its own
 	ownEnd     boottime.Instant // that limit; 0: none, or not known yet
 	retiring   bool             // a release is under way
+	settleCut  bool             // at settleBy
 	owing      bool             // the release waits for a session
 	orphaned   bool             // its session is over: there is nobody to release to
 
 	retryAt   boottime.Instant // Waiting: next attempt
 	waitUntil boottime.Instant // Waiting: give up
 	endBy     boottime.Instant // detached, or waiting for its holder to attach again
+	settleBy  boottime.Instant // Releasing: what still runs is cut
 	forgetAt  boottime.Instant // Lost: drop it
 }
 
@@ -151,6 +153,10 @@ func (k *Keeper) remove(h *hold) {
 
 // timers does what the hold's own timers ask for.
 func (k *Keeper) timers(h *hold, now boottime.Instant) {
+	if h.m.Term.State == ownership.Releasing && !h.settleCut && h.settleBy != 0 && !now.Before(h.settleBy) {
+		h.settleCut = true
+		k.cuts = append(k.cuts, h.key)
+	}
 	due := func(at *boottime.Instant) bool {
 		if *at == 0 || now.Before(*at) {
 			return false

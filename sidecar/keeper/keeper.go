@@ -160,6 +160,9 @@ func (k *Keeper) untilNext() time.Duration {
 		earlier(h.retryAt)
 		earlier(h.waitUntil)
 		earlier(h.endBy)
+		if h.m.Term.State == ownership.Releasing && !h.settleCut {
+			earlier(h.settleBy)
+		}
 		earlier(h.forgetAt)
 	}
 	return max(next.Sub(now), 0)

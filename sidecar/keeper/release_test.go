@@ -185,9 +185,9 @@ func TestAReleaseSaysWhatIsUnknown(t *testing.T) {
 	b.final(final)
 }
 
-// TestReleasingIsCutAtTheHardDeadline: what has not settled by then is not
-// left to run into the next holder's time (I5).
-func TestReleasingIsCutAtTheHardDeadline(t *testing.T) {
+// TestI5_ReleasingIsCutAtTheHardDeadline: what has not settled by then is not
+// left to run into the next holder's time.
+func TestI5_ReleasingIsCutAtTheHardDeadline(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	key, _ := b.own(b.request())
@@ -199,6 +199,30 @@ func TestReleasingIsCutAtTheHardDeadline(t *testing.T) {
 	b.wait(cut, "not cut")
 	require.NotNil(t, running.CheckRunning(), "the deadline holds while it is released too")
 	running.Done()
+}
+
+// TestAHangingCallKeepsAReleaseForTheSettleTimeout and no longer, while the
+// authority confirms the session.
+func TestAHangingCallKeepsAReleaseForTheSettleTimeout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key, _ := b.own(b.request())
+	running, cut := b.admitted(key), b.cutOf(key)
+	final := b.releasing(key)
+	b.until(key, ownership.Releasing)
+	for range 9 {
+		deadline := b.term(key).Deadline
+		b.advance(b.budget.Interval)
+		b.beat()
+		b.untilTerm(key, func(t ownership.Term) bool { return t.Deadline > deadline })
+	}
+	notYet(t, cut, "cut before settle_timeout")
+	require.Nil(t, running.CheckRunning())
+	b.advance(b.budget.Interval)
+	b.wait(cut, "a hanging call keeps the scope")
+	running.Done()
+	b.done(b.link.next(releases))
+	require.Equal(t, ownership.Unowned, b.final(final).State)
 }
 
 // TestARepeatedRequestAttaches by its command id, of the same user only.

@@ -1,6 +1,8 @@
 package keeper
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	"github.com/forgeyard/concurrency/shared/lease"
@@ -9,12 +11,14 @@ import (
 
 // startRetire runs the release protocol beside the loop: Releasing or Lost was
 // published, so the count only falls; then effects settle or stay unknown;
-// then the authority gets the release with that receipt.
+// then the authority gets the release with that receipt. What still runs after
+// settle_timeout is cut, so that no hanging call keeps a scope.
 func (k *Keeper) startRetire(h *hold) {
 	if h.retiring {
 		return
 	}
 	h.retiring = true
+	h.settleBy = k.cfg.Clock.Boot().Add(k.cfg.SettleTimeout)
 	k.flush() // the publication comes before the look at the count (FC-103)
 	idle := k.cfg.Gate.Idle(h.m.Term.Key)
 	s, t := k.session, h.m.Term
@@ -45,18 +49,24 @@ func (k *Keeper) settle(h *hold, s session, t ownership.Term) {
 		h.owing = true // the authority counts it still: begin releases it
 		return
 	}
-	parent := s.ctx
+	parent, left := s.ctx, k.settleTime(h)
 	why := lease.Released
 	if h.m.CallerLeft || t.State == ownership.Lost {
 		why = lease.CallerGone
 	}
 	go func() {
-		ctx, cancel := k.withTimeout(parent, k.cfg.SettleTimeout)
+		ctx, cancel := k.withTimeout(parent, left)
 		defer cancel()
 		_ = k.cfg.Effects.WaitSettled(ctx, t.Lease) // what did not settle is counted below
 		open, unknown := k.cfg.Effects.Counts(t.Lease)
 		k.release(h, s, t, why, open+unknown)
 	}()
+}
+
+// settleTime is what is left of settle_timeout. Calls that were just cut get a
+// moment to record their outcome.
+func (k *Keeper) settleTime(h *hold) time.Duration {
+	return max(h.settleBy.Sub(k.cfg.Clock.Boot()), min(k.cfg.SettleTimeout, time.Second))
 }
 
 // release sends the receipt until the authority has it or the session ends.

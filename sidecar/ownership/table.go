@@ -25,8 +25,11 @@ func table() map[State]map[EventKind]rule {
 			EvRelease: release, EvCallerGone: callerGone,
 		},
 		Reconciling: {},
-		Releasing:   {EvTick: tickReleasing, EvReleased: released, EvDropped: droppedReleasing, EvCallerGone: callerGoneReleasing},
-		Lost:        {EvReleased: forgotten},
+		Releasing: {
+			EvConfirmed: confirmedReleasing, EvTick: tickReleasing, EvReleased: released,
+			EvDropped: droppedReleasing, EvCallerGone: callerGoneReleasing,
+		},
+		Lost: {EvReleased: forgotten},
 	}
 }
 
@@ -193,6 +196,15 @@ func callerGoneReleasing(m Machine, _ Event) (Machine, []Action) {
 	}
 	m.CallerLeft = true
 	return m, []Action{DoCut}
+}
+
+// confirmedReleasing gives what still runs the time to settle; the keeper
+// bounds it. Nothing new starts, and the state stays.
+func confirmedReleasing(m Machine, e Event) (Machine, []Action) {
+	if !m.Claimed || m.cut || e.SentAt.Before(m.notice) || !e.Now.Before(m.Term.Deadline) {
+		return m, nil
+	}
+	return m.confirm(e.SentAt, e.Remaining), []Action{DoPublish}
 }
 
 // tickReleasing: what has not settled by the hard deadline is cut. The state
