@@ -19,7 +19,8 @@ const (
 
 // Route is one entry of a provider's table, as configured. Path matches the
 // path below the provider's name: segments are literal, "*" is any one
-// segment, a last "**" is any rest.
+// segment, a last "**" is any rest. A slash at the end makes no difference, and
+// HEAD is found under GET, since most servers treat them alike.
 type Route struct {
 	Name    string
 	Methods []string // upper case; empty: every method
@@ -63,7 +64,7 @@ func Compile(routes []Route) (Table, error) {
 		if r.Kind == Mutation && r.Safety == "" {
 			r.Safety = effect.ManualOnly
 		}
-		t.routes = append(t.routes, compiled{Route: r, segments: strings.Split(r.Path[1:], "/")})
+		t.routes = append(t.routes, compiled{Route: r, segments: split(r.Path)})
 	}
 	return t, nil
 }
@@ -100,9 +101,9 @@ func (t Table) Match(method, escapedPath string) (Operation, error) {
 	if err != nil {
 		return Operation{}, err
 	}
-	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	segments := split(path)
 	for _, r := range t.routes {
-		if len(r.Methods) > 0 && !slices.Contains(r.Methods, method) {
+		if !r.takes(method) {
 			continue
 		}
 		if matches(r.segments, segments) {
@@ -115,6 +116,14 @@ func (t Table) Match(method, escapedPath string) (Operation, error) {
 		op.Kind, op.Safety = Read, ""
 	}
 	return op, nil
+}
+
+func split(path string) []string {
+	return strings.Split(strings.TrimSuffix(path[1:], "/"), "/")
+}
+
+func (r Route) takes(method string) bool {
+	return len(r.Methods) == 0 || slices.Contains(r.Methods, method) || (method == "HEAD" && slices.Contains(r.Methods, "GET"))
 }
 
 func matches(pattern, segments []string) bool {

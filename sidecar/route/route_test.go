@@ -16,6 +16,7 @@ func gitTable(t testing.TB) route.Table {
 		{Name: "git push", Methods: []string{"POST"}, Path: "/*/git-receive-pack", Kind: route.Mutation, Safety: effect.InspectBeforeRetry},
 		{Name: "secret", Methods: []string{"GET"}, Path: "/secrets/**", Kind: route.Read, GateAll: true},
 		{Name: "put plan", Methods: []string{"PUT"}, Path: "/plans/*", Kind: route.Mutation, Safety: effect.Idempotent},
+		{Name: "run", Methods: []string{"GET"}, Path: "/run", Kind: route.Mutation},
 	})
 	require.NoError(t, err)
 	return table
@@ -33,6 +34,12 @@ func TestMatch(t *testing.T) {
 		{"GET", "/repo.git/info/refs", "GET /repo.git/info/refs", false, ""},
 		{"GET", "/secrets/a/b", "secret", true, ""},
 		{"PUT", "/plans/prod", "put plan", true, effect.Idempotent},
+		{"GET", "/run", "run", true, effect.ManualOnly},
+		{"GET", "/run/", "run", true, effect.ManualOnly},
+		{"HEAD", "/run", "run", true, effect.ManualOnly},
+		{"HEAD", "/secrets", "secret", true, ""},
+		{"GET", "/", "GET /", false, ""},
+		{"PUT", "/plans/prod/", "put plan", true, effect.Idempotent},
 		{"PUT", "/plans/", "PUT /plans/", true, effect.ManualOnly},
 		{"PUT", "/plans/prod/more", "PUT /plans/prod/more", true, effect.ManualOnly},
 		{"DELETE", "/plans/prod", "DELETE /plans/prod", true, effect.ManualOnly},
