@@ -155,7 +155,10 @@ func awaitGone(t *testing.T, pid int) {
 	}
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+	n, err := 0, error(unix.EINTR)
+	for err == unix.EINTR { // the runtime's own signals interrupt it
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+	}
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "process %d is still there", pid)
 }
