@@ -201,10 +201,12 @@ func (k *Keeper) flush() {
 		v := &ownership.View{Holds: make(map[ownership.Key]ownership.Entry, len(k.holds))}
 		for key, h := range k.holds {
 			v.Holds[key] = ownership.Entry{Term: h.m.Term, InFlight: h.inFlight}
-			h.tell()
 		}
 		k.view.Store(v)
 		k.cfg.Gate.Publish(v)
+		for _, h := range k.holds { // after the gate: who is told "owned" calls at once
+			h.tell()
+		}
 	}
 	for _, key := range k.cuts {
 		k.cfg.Gate.Cut(key)
