@@ -15,9 +15,16 @@
 //   - A caller that goes away does not cancel what was started
 //     (TestFC64_ACallerThatLeavesCancelsNothing).
 //   - When the hold is cut its connections are reset with linger 0, so that the
-//     kernel delivers nothing afterwards (TestFC102_NothingIsDeliveredAfterTheCut).
+//     kernel delivers nothing afterwards (TestFC102_NothingIsDeliveredAfterTheCut);
+//     at the hard deadline that happens without the keeper too
+//     (TestI5_FC21_TheDeadlineCutsWithoutTheKeeper), and uploads end as well
+//     (TestFC65_ACutEndsASlowUpload).
+//   - Serve returns when every started effect has its outcome in the journal
+//     (TestFC64_ServeReturnsWhenEveryEffectHasItsOutcome).
 //   - The key is removed before a request is forwarded; it is neither logged nor
-//     echoed, and a wrong one cannot be told from somebody else's.
+//     echoed, a header or query that repeats it does not go on, and a wrong one
+//     cannot be told from somebody else's (TestKeysCannotBeToldApart,
+//     TestTheKeyDoesNotReachTheProviderInAHeader).
 //   - A refusal never has a status that client libraries retry, and never
 //     Retry-After.
 //   - Our own headers are stripped from callers and providers, compared after

@@ -31,6 +31,7 @@ func TestFC64_ServeReturnsWhenEveryEffectHasItsOutcome(t *testing.T) {
 		io.Copy(io.Discard, c) // it never answers
 	})
 	b := setup(t, up.addr, options{})
+	require.Eventually(t, func() bool { return b.proxy.Address() == b.addr }, 10*time.Second, time.Millisecond)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	b.addr = l.Addr().String()
