@@ -43,7 +43,9 @@ func TestTrap21_AnswersPassByteForByte(t *testing.T) {
 func TestTrap22_ARedirectIsPassedOnNotFollowed(t *testing.T) {
 	t.Parallel()
 	second := record(t, nil)
-	up := record(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+second.addr+"/x", http.StatusTemporaryRedirect) })
+	up := record(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+second.addr+"/x", http.StatusTemporaryRedirect)
+	})
 	b := setup(t, up.addr, options{})
 	resp, _ := b.send("POST", "/x", "body")
 	require.Equal(t, http.StatusTemporaryRedirect, resp.StatusCode)
