@@ -49,22 +49,8 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request, c call) {
 			p.answer(w, r, &gate.Refusal{Code: gate.CodeProviderUnreachable, Detail: "the provider did not answer: " + cause(err)}, "")
 		},
 	}
-	proxy.ServeHTTP(final{w}, r.WithContext(ctx))
+	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
-
-// final passes no interim answer on: ReverseProxy would copy its hop-by-hop
-// headers. 100 Continue is the server's own affair.
-type final struct{ http.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (f final) WriteHeader(status int) {
-	if status >= http.StatusOK {
-		f.ResponseWriter.WriteHeader(status)
-	}
-}
-
-// Unwrap lets http.ResponseController flush.
-func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 // reads is the transport of reads: pooled, and free to repeat what is safe.
 func (u *upstream) reads() http.RoundTripper {
