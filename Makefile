@@ -49,6 +49,7 @@ down: $(BIN)/demo ## End the stack of `make up` and remove its files
 test: ## Run every test but e2e, against real Postgres too (RACE=-race, PKG=./...)
 	@deploy/deps check postgres
 	$(GO) test $(RACE) -count=1 $(UNIT)
+	$(if $(RACE),$(GO) test -count=1 ./shared/lease/modeltest) # the exhaustive search runs without the race detector
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, the import rules, buf lint
