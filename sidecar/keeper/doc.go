@@ -9,14 +9,33 @@
 //
 // # Guarantees
 //
-//   - A heartbeat leaves only after a durable write.
+// Each names the test that shows it.
+//
+//   - A heartbeat leaves only after a durable write; a disk that stalls loses
+//     ownership by itself (TestI5_AStalledDiskLosesOwnershipByItself).
 //   - A set version is reported as applied only after the gates of what it took
-//     away were closed and its connections cut (DESIGN 3, Session 7b).
+//     away were closed and its connections cut (DESIGN 3, Session 7b;
+//     TestFC91_ANewerSetExtendsNothingAndIsReportedOnlyAfterTheCut).
+//   - Old news and hints install nothing (TestFC92_OldNewsInstallsNothing), and
+//     a set from before a grant does not end it
+//     (TestASetFromBeforeTheGrantDoesNotEndIt).
 //   - A release carries a quiescence receipt: published Releasing or Lost, then
-//     nothing in flight, then everything settled or recorded as unknown.
+//     nothing in flight, then everything settled or recorded as unknown
+//     (TestFC103_TheReceiptLeavesWhenNothingIsInFlight,
+//     TestAReleaseSaysWhatIsUnknown). A call that hangs delays it for
+//     settle_timeout at most (TestAHangingCallKeepsAReleaseForTheSettleTimeout).
+//   - A hold that is over does not come back, in whatever order answers come
+//     (TestFC13_AReleaseAgainstDelayedRenewals).
 //   - A hold is not forgotten before the authority has its release, or its
-//     session is over.
-//   - When this goroutine dies the gate still closes by its own clock (FC-21).
+//     session is over (TestAReleaseIsOwedUntilTheAuthorityHasIt,
+//     TestARefusedSessionLosesEverythingAndRegistersAnew).
+//   - Silence is uncertain, then lost, within the budget; uncertain kills
+//     nothing (TestI5_FC20_ABlackHoleIsBlockedAndCutWithinTheBudget,
+//     TestFC26_UncertainKillsNothingAndRecovers).
+//   - When this goroutine dies the gate still closes by its own clock
+//     (TestFC21_TheGateClosesWhenTheKeeperIsGone).
+//   - A restart trusts nothing before the authority confirms it
+//     (TestARestartIsUncertainUntilTheSetConfirms).
 //
 // Waiting for a busy scope is paced by the server's hint with jitter; durable
 // waiters are not part of this version.
