@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -237,6 +238,23 @@ func (f *fixture) pass() time.Duration {
 	d := receive(f.t, f.clock.asked)
 	f.clock.Advance(d)
 	return d
+}
+
+// passAll lets every pause from now on go by, until the test ends.
+func (f *fixture) passAll() {
+	stop := make(chan struct{})
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for {
+			select {
+			case d := <-f.clock.asked:
+				f.clock.Advance(d)
+			case <-stop:
+				return
+			}
+		}
+	})
+	f.t.Cleanup(func() { close(stop); passing.Wait() })
 }
 
 // receive fails the test instead of hanging it.
