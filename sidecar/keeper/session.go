@@ -281,10 +281,9 @@ func (k *Keeper) fetched(sentAt boottime.Instant, set Set, err error) {
 	case set.Refused != lease.NoReason:
 		k.refusedSession(set.Refused, "")
 		return
-	case set.Version.Before(k.session.tracker.Applied):
-		return // overtaken by a delta
+	case !set.Version.Before(k.session.tracker.Applied): // else a delta overtook it
+		k.applySet(sentAt, set)
 	}
-	k.applySet(sentAt, set)
 	if k.session.again {
 		k.startFetch()
 	}

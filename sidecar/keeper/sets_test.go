@@ -186,3 +186,20 @@ func TestAWaitIsAsLongAsAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestAHintOutlivesASetThatWasOvertaken: the fetch that it asked for is owed,
+// although the one under way then brings old news.
+func TestAHintOutlivesASetThatWasOvertaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	before := b.at()
+	b.keeper.Nudged(lease.SetVersion{Generation: 1, Version: b.version + 7})
+	fetch := b.link.next(fetches)
+	key, l := b.own(b.request()) // a delta: the set under way is older now
+	b.keeper.Nudged(lease.SetVersion{Generation: 1, Version: b.version + 7})
+	b.turn()
+	require.Zero(t, b.link.asked(fetches), "two fetches at once")
+	fetch.set(keeper.Set{Version: before, Remaining: b.budget.TTL})
+	require.Equal(t, []string{l.ID}, b.link.next(fetches).known)
+	require.Equal(t, ownership.Owned, b.term(key).State)
+}
