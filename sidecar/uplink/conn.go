@@ -138,6 +138,16 @@ func (c *conn) end(err error) {
 	close(c.done)
 }
 
+// over reports whether it was ended.
+func (c *conn) over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (c *conn) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

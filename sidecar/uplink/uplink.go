@@ -184,7 +184,7 @@ func (u *Uplink) connection(ctx context.Context, wait bool) (*conn, error) {
 		u.mu.Lock()
 		c, changed := u.current, u.changed
 		u.mu.Unlock()
-		if c != nil {
+		if c != nil && !c.over() { // one that has ended is still there until Run has seen it
 			return c, nil
 		}
 		if !wait {
