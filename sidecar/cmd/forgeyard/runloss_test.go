@@ -146,7 +146,9 @@ func TestFC104_WhatTheCommandLeavesBehindEndsBeforeTheScopeIsGivenBack(t *testin
 	t.Parallel()
 	s := sidecartest.Start(t, slow())
 	p := startRun(t, s.Socket, []string{"--kill-grace", "100ms"}, "sh", "-c",
-		`setsid sh -c 'trap "" TERM HUP; echo daemon $$; while :; do sleep 1000; done' & exec sleep 0`)
+		// The command ends when its daemon has said who it is.
+		`mkfifo "$0"; setsid sh -c 'trap "" TERM HUP; echo daemon $$; echo >"$0"; while :; do sleep 1000; done' "$0" & read -r _ <"$0"`,
+		filepath.Join(t.TempDir(), "started"))
 	var name string
 	var daemon int
 	_, err := fmt.Sscan(p.hear(p.lines), &name, &daemon)
