@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,9 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/forgeyard/concurrency/shared/clock"
-	"github.com/forgeyard/concurrency/shared/identity"
 	"github.com/forgeyard/concurrency/shared/telemetry"
 	"github.com/forgeyard/concurrency/sidecar/cache"
+	"github.com/forgeyard/concurrency/sidecar/credential"
 	"github.com/forgeyard/concurrency/sidecar/gate"
 	"github.com/forgeyard/concurrency/sidecar/journal"
 	"github.com/forgeyard/concurrency/sidecar/keeper"
@@ -138,7 +137,7 @@ func (s *Sidecar) listen() (l listeners, err error) {
 // Run serves until ctx ends, then stops in order: doors, keeper, files.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.close()
-	up, err := s.newUplink(ctx)
+	up, proof, err := s.newUplink(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,6 +151,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	var core, doors errgroup.Group
 	core.Go(func() error { return s.keeper.Run(inner, up) })
 	core.Go(func() error { return up.Run(inner) })
+	core.Go(func() error { return proof.Run(inner, up, up.Reregister) })
 	outer, stopOuter := context.WithCancel(ctx)
 	defer stopOuter()
 	door := func(serve func(context.Context) error) {
@@ -187,30 +187,20 @@ func (s *Sidecar) releaseAll(ctx context.Context) {
 	}
 }
 
-func (s *Sidecar) newUplink(ctx context.Context) (*uplink.Uplink, error) {
-	cert, err := s.certificate(ctx)
+func (s *Sidecar) newUplink(ctx context.Context) (*uplink.Uplink, *credential.Credential, error) {
+	a := s.cfg.Authority
+	proof, err := credential.Open(ctx, credential.Config{
+		Node: s.cfg.Node, Dir: s.cfg.DataDir, CAFile: a.CAFile, CertificateFile: a.CertificateFile, KeyFile: a.KeyFile,
+		Clock: s.clock, Log: s.log, Metrics: s.reg,
+	}, uplink.Enrolment{Node: s.cfg.Node, CAFile: a.CAFile, PeopleAddress: a.PeopleAddress, TokenFile: a.JoinTokenFile})
 	if err != nil {
-		return nil, err
-	}
-	roots, err := identity.LoadPool(s.cfg.Authority.CAFile)
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return uplink.New(uplink.Config{
-		Addresses: s.cfg.Authority.Addresses, Certificate: cert, Roots: roots, Node: s.cfg.Node, Software: Software,
+		Addresses: a.Addresses, Credential: proof, Node: s.cfg.Node, Software: Software,
 		Registrar: s.keeper, Inspector: inspector{s}, Clock: s.clock, Log: s.log, Tunnel: tunnelOptions(s.cfg.Session, s.log),
 		MaxPause: min(s.cfg.Session.Interval, 3*time.Second),
-	}), nil
-}
-
-func (s *Sidecar) certificate(ctx context.Context) (tls.Certificate, error) {
-	a := s.cfg.Authority
-	if a.CertificateFile != "" {
-		return identity.LoadPair(a.CertificateFile, a.KeyFile)
-	}
-	return uplink.Certificate(ctx, uplink.Enrolment{
-		Node: s.cfg.Node, Dir: s.cfg.DataDir, CAFile: a.CAFile, PeopleAddress: a.PeopleAddress, TokenFile: a.JoinTokenFile,
-	})
+	}), proof, nil
 }
 
 func (s *Sidecar) localAPI(up *uplink.Uplink) *localapi.Server {

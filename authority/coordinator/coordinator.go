@@ -72,8 +72,9 @@ func (e *InputError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e
 
 // Caller is a connected node, as its certificate names it.
 type Caller struct {
-	Node    string
-	Tenants []string
+	Node        string
+	Tenants     []string
+	Certificate Certificate
 }
 
 func (c Caller) principal() string { return "node:" + c.Node }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,19 +20,6 @@ const (
 	maxTokenValid = 30 * 24 * time.Hour
 	defaultValid  = time.Hour
 )
-
-// Issuer makes node certificates.
-type Issuer interface {
-	// Check fails when the request could not be issued for this node.
-	Check(csrDER []byte, node string) error
-	// Issue returns the node's certificate chain.
-	Issue(csrDER []byte, node string, tenants []string, now time.Time) ([][]byte, error)
-	// Roots are the certificates that the node must trust.
-	Roots() [][]byte
-}
-
-// ErrNoIssuer says that this authority has no key to issue certificates with.
-var ErrNoIssuer = errors.New("this authority does not enrol nodes: no node CA key is configured")
 
 // CreateJoinToken makes a token with which nodes enrol for tenants. Its text is
 // returned once and stored as a hash only.
@@ -92,32 +78,4 @@ func NewSecret() string {
 func RandomBytes() (raw [32]byte) {
 	rand.Read(raw[:]) // never fails (Go 1.24)
 	return raw
-}
-
-// Enrolment is what a node gets for a join token.
-type Enrolment struct {
-	Chain [][]byte
-	Roots [][]byte
-}
-
-// Enroll issues a node certificate for the tenants of a join token. The
-// request is checked before the token is spent.
-func (c *Coordinator) Enroll(ctx context.Context, token, node string, csrDER []byte) (Enrolment, error) {
-	if c.cfg.Issuer == nil {
-		return Enrolment{}, ErrNoIssuer
-	}
-	if err := c.cfg.Issuer.Check(csrDER, node); err != nil {
-		return Enrolment{}, &InputError{Field: "csr_der", Value: clip(node), Problem: err.Error()}
-	}
-	spent, err := c.cfg.Store.SpendJoinToken(ctx, access.Hash(token))
-	if err != nil {
-		c.metrics.enrolRefused.Inc()
-		return Enrolment{}, err
-	}
-	chain, err := c.cfg.Issuer.Issue(csrDER, node, spent.Tenants, c.cfg.Clock.Now())
-	if err != nil {
-		return Enrolment{}, fmt.Errorf("issue certificate: %w", err)
-	}
-	c.cfg.Log.Info("node enrolled", zap.String("node", node), zap.Strings("tenants", spent.Tenants))
-	return Enrolment{Chain: chain, Roots: c.cfg.Issuer.Roots()}, nil
 }

@@ -21,6 +21,7 @@ type metrics struct {
 	invalidReceipts prometheus.Counter
 	ahead           prometheus.Counter
 	enrolRefused    prometheus.Counter
+	renewals        prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -42,6 +43,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		nodeConflicts:   one("concurrency_node_conflicts_total", "Registrations that met a session of another process of the node."),
 		invalidReceipts: one("concurrency_invalid_receipts_total", "Registrations refused for a receipt that is not ours."),
 		enrolRefused:    one("forgeyard_enrolments_refused_total", "Join tokens that were unknown, spent or expired."),
+		renewals:        one("forgeyard_node_certificates_renewed_total", "Certificates issued to nodes over their connections."),
 		ahead:           one("concurrency_node_ahead_total", "Heartbeats that reported a set ahead of the store."),
 	}
 }

@@ -92,7 +92,7 @@ func (s *NodeServer) accept(raw net.Conn) {
 	r := NewRemote(t)
 	defer r.Close()
 	s.log.Info("node connected", zap.String("node", node.Name), zap.Stringer("remote", raw.RemoteAddr()))
-	_ = s.grpc.Serve(nodeListener{t.Listener(), Peer{Node: node.Name, Tenants: node.Tenants, Remote: r}})
+	_ = s.grpc.Serve(nodeListener{t.Listener(), Peer{Node: node.Name, Tenants: node.Tenants, Certificate: certificateOf(t.Peer()), Remote: r}})
 	s.log.Info("node disconnected", zap.String("node", node.Name))
 }
 

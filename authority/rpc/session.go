@@ -28,9 +28,10 @@ const (
 
 // Peer is the node at the other end of a tunnel.
 type Peer struct {
-	Node    string
-	Tenants []string
-	Remote  roster.Remote
+	Node        string
+	Tenants     []string
+	Certificate coordinator.Certificate
+	Remote      roster.Remote
 }
 
 // Sessions serves SessionService.
@@ -99,6 +100,7 @@ func (s *stream) register(ctx context.Context, f *pb.UpFrame) error {
 	answer := &pb.Registered{
 		Code: string(a.Code), Reason: string(a.Reason), Detail: a.Detail, Protocol: protocol, Version: wire.ToVersion(a.Version),
 		AuthorityId: s.service.AuthorityID, RetryAfter: durationpb.New(a.RetryAfter), LockDelay: durationpb.New(s.service.LockDelay),
+		RenewCertificate: s.service.Coordinator.Outdated(s.caller()),
 	}
 	if (a.Code == lease.Registered || a.Code == lease.Resumed) && a.Session != nil {
 		s.session, s.nonce, answer.Session = a.Session.ID, r.GetNonce(), a.Session.ID
@@ -148,6 +150,10 @@ func (s *stream) own(session, nonce string) error {
 func (s *stream) heartbeat(ctx context.Context, h *pb.Heartbeat) *pb.DownFrame {
 	if err := s.own(h.GetSession(), h.GetNonce()); err != nil {
 		return &pb.DownFrame{Body: fault(err)}
+	}
+	if err := s.service.Coordinator.Expired(s.caller()); err != nil {
+		s.cancel(err)
+		return nil
 	}
 	a, ahead, err := s.service.Coordinator.Heartbeat(ctx, s.caller(), lease.Beat{
 		Session: h.GetSession(), Nonce: h.GetNonce(), Applied: wire.FromVersion(h.GetApplied()),

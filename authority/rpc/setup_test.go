@@ -55,6 +55,18 @@ type bench struct {
 	registry    *prometheus.Registry
 }
 
+// issues makes node certificates that last a week.
+type issues struct{ *identity.CA }
+
+func (i issues) Check(csrDER []byte, node string) error {
+	_, err := i.Issue(csrDER, node, []string{"trial"}, time.Now())
+	return err
+}
+
+func (i issues) Issue(csrDER []byte, node string, tenants []string, now time.Time) ([][]byte, error) {
+	return i.IssueNode(csrDER, identity.Node{Name: node, Tenants: tenants}, now, 7*24*time.Hour)
+}
+
 func token(name string, tenants []string, roles ...access.Role) access.Token {
 	h := access.Hash(name + "-secret")
 	return access.Token{Name: name, SHA256: hex.EncodeToString(h[:]), Tenants: tenants, Roles: roles}
@@ -92,7 +104,7 @@ func (b *bench) assemble() {
 		Policies: policy.Config{Rules: []policy.Rule{{Match: "acme/environment:free-*", OnUncleanEnd: lease.FreeAfter}}},
 		MaxTTL:   maxTTL, LockDelay: lockDelay, SweepGrace: ttl,
 		Retention: store.Retention{Commands: 24 * time.Hour, Ended: 48 * time.Hour, Audit: 96 * time.Hour},
-		StoreKind: "sqlite", Software: "test", Incarnation: "test",
+		StoreKind: "sqlite", Software: "test", Incarnation: "test", Issuer: issues{b.ca},
 	})
 	require.NoError(t, b.engine.Start(t.Context()))
 	t.Cleanup(b.engine.Close)

@@ -77,11 +77,16 @@ func (s *sidecar) dial(b *bench, tenants []string) {
 
 // open starts a session stream on the tunnel.
 func (s *sidecar) open() {
+	var err error
+	s.stream, err = pb.NewSessionServiceClient(s.conn()).Open(context.Background())
+	require.NoError(s.t, err)
+}
+
+func (s *sidecar) conn() *grpc.ClientConn {
 	cc, err := s.tunnel.ClientConn()
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { cc.Close() })
-	s.stream, err = pb.NewSessionServiceClient(cc).Open(context.Background())
-	require.NoError(s.t, err)
+	return cc
 }
 
 // send puts frames on the stream as one message and returns their numbers.

@@ -84,6 +84,8 @@ func streamError(err error) error {
 		return nil
 	case errors.Is(err, errAnew):
 		return status.Error(codes.Aborted, err.Error())
+	case errors.Is(err, coordinator.ErrCertificateExpired):
+		return status.Error(codes.PermissionDenied, err.Error())
 	case errors.Is(err, errStopping), errors.Is(err, context.Canceled):
 		return status.Error(codes.Unavailable, err.Error())
 	}
@@ -204,6 +206,4 @@ func (s *stream) dispatch(ctx context.Context, f *pb.UpFrame) error {
 }
 
 // caller is the node behind the stream.
-func (s *stream) caller() coordinator.Caller {
-	return coordinator.Caller{Node: s.peer.Node, Tenants: s.peer.Tenants}
-}
+func (s *stream) caller() coordinator.Caller { return s.peer.caller() }

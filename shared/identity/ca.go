@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
@@ -32,6 +33,7 @@ type CA struct {
 	cert        *x509.Certificate
 	key         crypto.Signer
 	trustDomain string
+	trusted     []*x509.Certificate // its own, and those of its predecessors
 }
 
 // NewCA makes a self-signed CA.
@@ -54,7 +56,7 @@ func NewCA(now time.Time, trustDomain string) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make CA certificate: %w", err)
 	}
-	return &CA{cert: cert, key: key, trustDomain: trustDomain}, nil
+	return &CA{cert: cert, key: key, trustDomain: trustDomain, trusted: []*x509.Certificate{cert}}, nil
 }
 
 // Save writes ca.pem and, with mode 0600, ca-key.pem into dir.
@@ -67,28 +69,57 @@ func LoadCA(dir, trustDomain string) (*CA, error) {
 	return LoadCAFiles(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem"), trustDomain)
 }
 
-// LoadCAFiles reads a CA from two PEM files.
+// LoadCAFiles reads a CA from two PEM files. The first may hold several
+// certificates, while one CA follows another: the one of the key issues, all of
+// them are trusted.
 func LoadCAFiles(certFile, keyFile, trustDomain string) (*CA, error) {
-	pair, err := LoadPair(certFile, keyFile)
+	trusted, err := LoadCertificates(certFile)
 	if err != nil {
 		return nil, err
 	}
-	key, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("load CA: %s is not a CA certificate", certFile)
+	key, err := loadKey(keyFile)
+	if err != nil {
+		return nil, err
 	}
-	return &CA{cert: pair.Leaf, key: key, trustDomain: trustDomain}, nil
+	ca := &CA{key: key, trustDomain: trustDomain, trusted: trusted}
+	for _, c := range trusted {
+		if public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); ok && public.Equal(key.Public()) {
+			ca.cert = c
+		}
+	}
+	if ca.cert == nil {
+		return nil, fmt.Errorf("load CA: no certificate in %s is of the key in %s", certFile, keyFile)
+	}
+	if !ca.cert.IsCA {
+		return nil, fmt.Errorf("load CA: the certificate in %s is not a CA's", certFile)
+	}
+	return ca, nil
 }
 
 // TrustDomain returns the trust domain that the CA issues for.
 func (ca *CA) TrustDomain() string { return ca.trustDomain }
 
-// Pool returns the CA as the only trusted root.
+// Pool returns the trusted roots: the CA's own certificate and those of the
+// predecessors that are not retired yet.
 func (ca *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
+	for _, c := range ca.trusted {
+		pool.AddCert(c)
+	}
 	return pool
 }
+
+// Roots returns the certificates of Pool.
+func (ca *CA) Roots() [][]byte {
+	out := make([][]byte, 0, len(ca.trusted))
+	for _, c := range ca.trusted {
+		out = append(out, c.Raw)
+	}
+	return out
+}
+
+// KeyID names the CA's key, as IssuerOf names it in what it issued.
+func (ca *CA) KeyID() string { return hex.EncodeToString(ca.cert.SubjectKeyId) }
 
 // DER returns the CA's own certificate.
 func (ca *CA) DER() []byte { return ca.cert.Raw }

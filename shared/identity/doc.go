@@ -8,7 +8,13 @@
 //
 // Guarantees: a certificate that names two nodes, no tenant, a malformed name
 // or another trust domain is refused; private keys are written with mode 0600,
-// whatever was there before; no certificate outlives the CA that signed it.
+// whatever was there before, and a node's pair is replaced as one
+// (TestAnIdentityIsOneFileThatIsReplacedAsAWhole); no certificate outlives the
+// CA that signed it.
 //
-// Not promised: revocation before expiry.
+// A CA file may hold several certificates: while one CA follows another both
+// are trusted, and the one whose key is configured issues
+// (TestTheCAOfTheKeyIssuesAndAllOfTheFileAreTrusted).
+//
+// Not promised: revocation before expiry. The authority keeps who is revoked.
 package identity

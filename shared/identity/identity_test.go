@@ -187,3 +187,70 @@ func TestAPairThatDoesNotMatchIsRefused(t *testing.T) {
 	_, err = identity.LoadCA(dir, "forgeyard")
 	require.ErrorContains(t, err, "ca-key.pem")
 }
+
+func TestAnIdentityIsOneFileThatIsReplacedAsAWhole(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "node.pem")
+	ca, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	for range 2 {
+		key, csr, err := identity.NewNodeKey("n")
+		require.NoError(t, err)
+		chain, err := ca.IssueNode(csr, identity.Node{Name: "n", Tenants: []string{"acme"}}, time.Now(), time.Hour)
+		require.NoError(t, err)
+		require.NoError(t, identity.WriteIdentity(file, chain, key))
+		pair, err := identity.LoadPair(file, file)
+		require.NoError(t, err)
+		require.Equal(t, chain, pair.Certificate)
+		require.Equal(t, key.Public(), pair.Leaf.PublicKey)
+	}
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	left, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
+
+func TestTheCAOfTheKeyIssuesAndAllOfTheFileAreTrusted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	next, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	require.NoError(t, next.Save(dir))
+	bundle := filepath.Join(dir, "ca.pem")
+	n := identity.Node{Name: "n", Tenants: []string{"acme"}}
+	for _, order := range [][][]byte{{next.DER(), old.DER()}, {old.DER(), next.DER()}} {
+		require.NoError(t, identity.WriteRoots(bundle, order))
+		ca, err := identity.LoadCA(dir, "forgeyard")
+		require.NoError(t, err)
+		require.Equal(t, next.DER(), ca.DER())
+		require.Equal(t, order, ca.Roots())
+		require.Equal(t, next.KeyID(), identity.IssuerOf(issue(t, ca, n)))
+		for _, of := range []*identity.CA{old, next} {
+			_, err := issue(t, of, n).Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+			require.NoError(t, err)
+		}
+	}
+	require.NotEqual(t, next.KeyID(), old.KeyID())
+	require.NoError(t, identity.WriteRoots(bundle, old.Roots()))
+	_, err = identity.LoadCA(dir, "forgeyard")
+	require.ErrorContains(t, err, "no certificate in "+bundle+" is of the key in")
+}
+
+func TestACertificateIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	ca, err := identity.NewCA(start, "forgeyard")
+	require.NoError(t, err)
+	_, csr, err := identity.NewNodeKey("n")
+	require.NoError(t, err)
+	chain, err := ca.IssueNode(csr, identity.Node{Name: "n", Tenants: []string{"acme"}}, start, 30*24*time.Hour)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(chain[0])
+	require.NoError(t, err)
+	require.Equal(t, start, identity.IssuedAt(cert))
+	require.Equal(t, start.Add(20*24*time.Hour), identity.RenewAt(cert))
+}

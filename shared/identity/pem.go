@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // NewNodeKey makes a node's key and the request for its certificate. The key
@@ -42,6 +43,29 @@ func WritePair(certFile, keyFile string, chain [][]byte, key crypto.Signer) erro
 	}
 	if err := replace(certFile, EncodeCertificates(chain), 0o644); err != nil {
 		return fmt.Errorf("write certificate: %w", err)
+	}
+	return nil
+}
+
+// WriteIdentity writes a chain (leaf first) and its key as PEM into one file of
+// mode 0600: a crash leaves the former pair or this one, never half of each.
+// LoadPair reads it when both names are this file.
+func WriteIdentity(file string, chain [][]byte, key crypto.Signer) error {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("encode key: %w", err)
+	}
+	text := append(EncodeCertificates(chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
+	if err := replace(file, text, 0o600); err != nil {
+		return fmt.Errorf("write identity: %w", err)
+	}
+	return nil
+}
+
+// WriteRoots writes trusted roots as PEM for LoadPool, as a whole.
+func WriteRoots(file string, roots [][]byte) error {
+	if err := replace(file, EncodeCertificates(roots), 0o644); err != nil {
+		return fmt.Errorf("write roots: %w", err)
 	}
 	return nil
 }
@@ -81,6 +105,52 @@ func LoadPair(certFile, keyFile string) (tls.Certificate, error) {
 		}
 	}
 	return pair, nil
+}
+
+// loadKey reads a private key as WritePair wrote it.
+func loadKey(file string) (crypto.Signer, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("load key: %w", err)
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			continue
+		}
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			if key, err = x509.ParseECPrivateKey(block.Bytes); err != nil {
+				return nil, fmt.Errorf("load key %s: neither PKCS #8 nor EC: %w", file, err)
+			}
+		}
+		if signer, ok := key.(crypto.Signer); ok {
+			return signer, nil
+		}
+	}
+	return nil, fmt.Errorf("load key %s: holds no private key", file)
+}
+
+// LoadCertificates reads every certificate of a PEM file, at least one.
+func LoadCertificates(file string) ([]*x509.Certificate, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("load CA file: %w", err)
+	}
+	var out []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("load CA file %s: %w", file, err)
+		}
+		out = append(out, c)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("load CA file %s: holds no certificate", file)
+	}
+	return out, nil
 }
 
 // LoadPool reads trusted roots from a PEM file.

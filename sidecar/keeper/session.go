@@ -93,7 +93,9 @@ func (k *Keeper) begin(r Registered, record cache.Session) {
 
 // Waiting implements the uplink's Registrar.
 func (k *Keeper) Waiting(a lease.Answer) {
-	k.metrics.conflicts.Inc()
+	if a.Reason == lease.NodeConflict {
+		k.metrics.conflicts.Inc()
+	}
 	k.post(func() { k.session.detail = fmt.Sprintf("%s (%s): %s", a.Code, a.Reason, a.Detail) })
 }
 

@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
@@ -22,6 +23,8 @@ var errStreamEnded = errors.New("stream ended")
 // conn is one stream of frames.
 type conn struct {
 	addr   string
+	server *x509.Certificate // of the replica
+	calls  pb.SessionServiceClient
 	stream grpc.BidiStreamingClient[pb.OpenRequest, pb.OpenResponse]
 	cancel context.CancelFunc
 	out    chan *pb.UpFrame
@@ -39,14 +42,15 @@ func open(ctx context.Context, t *tunnel.Tunnel, addr string) (*conn, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := pb.NewSessionServiceClient(cc).Open(ctx)
+	calls := pb.NewSessionServiceClient(cc)
+	stream, err := calls.Open(ctx)
 	if err != nil {
 		cancel()
 		cc.Close()
 		return nil, fmt.Errorf("open session stream: %w", err)
 	}
 	return &conn{
-		addr: addr, stream: stream, cancel: func() { cancel(); cc.Close() },
+		addr: addr, server: t.Peer(), calls: calls, stream: stream, cancel: func() { cancel(); cc.Close() },
 		out: make(chan *pb.UpFrame, maxBatch), done: make(chan struct{}), waiting: map[uint64]chan *pb.DownFrame{},
 	}, nil
 }

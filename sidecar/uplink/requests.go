@@ -63,6 +63,9 @@ func (u *Uplink) register(ctx context.Context, c *conn) error {
 			Code: code, Reason: lease.Reason(a.GetReason()), Detail: a.GetDetail(), RetryAfter: a.GetRetryAfter().AsDuration(),
 		}}
 	}
+	if a.GetRenewCertificate() {
+		u.cfg.Credential.RenewSoon()
+	}
 	return u.cfg.Registrar.Registered(ctx, keeper.Registered{
 		Session: a.GetSession(), Resumed: code == lease.Resumed, AuthorityID: a.GetAuthorityId(),
 		LockDelay: a.GetLockDelay().AsDuration(), SentAt: sentAt,
@@ -112,7 +115,6 @@ func (u *Uplink) FetchSet(ctx context.Context, session, nonce string, known []st
 
 // fromSet takes nothing for an empty set but a set: an empty one ends every
 // hold.
-
 func fromSet(m *pb.LeaseSet) (keeper.Set, error) {
 	set := keeper.Set{Version: wire.FromVersion(m.GetVersion()), Remaining: m.GetRemaining().AsDuration()}
 	if lease.Code(m.GetCode()) == lease.Rejected {

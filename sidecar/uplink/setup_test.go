@@ -3,6 +3,7 @@ package uplink_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"sync"
 	"testing"
@@ -35,6 +36,12 @@ type replica struct {
 	addr    string
 	tunnels chan *tunnel.Tunnel
 	streams chan *stream
+	issue   func(csrDER []byte) (*pb.RenewCertificateResponse, error)
+}
+
+// RenewCertificate implements pb.SessionServiceServer.
+func (r *replica) RenewCertificate(_ context.Context, q *pb.RenewCertificateRequest) (*pb.RenewCertificateResponse, error) {
+	return r.issue(q.GetCsrDer())
 }
 
 // stream is one session stream as the replica sees it.
@@ -195,16 +202,48 @@ type fixture struct {
 	t         testing.TB
 	clock     *listening
 	registrar *registrar
+
+	credential *fixed
 }
+
+// fixed is a certificate that the test changes.
+type fixed struct {
+	mu      sync.Mutex
+	pair    tls.Certificate
+	roots   *x509.CertPool
+	problem string
+	soon    chan struct{}
+}
+
+func (f *fixed) change(to func(*fixed)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	to(f)
+}
+
+func (f *fixed) ClientTLS(serverName string) *tls.Config {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pair := f.pair
+	return identity.ClientTLS(&pair, f.roots, serverName)
+}
+
+func (f *fixed) Problem() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.problem
+}
+
+func (f *fixed) RenewSoon() { f.soon <- struct{}{} }
 
 func run(t *testing.T, pki tunneltest.PKI, r *registrar, addresses ...string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, registrar: r, clock: &listening{
 		Manual: clocktest.New(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), asked: make(chan time.Duration, 1024),
 	}}
+	f.credential = &fixed{pair: pki.Node(t, identity.Node{Name: node, Tenants: []string{"acme"}}), roots: pki.CA.Pool(), soon: make(chan struct{}, 16)}
 	f.Uplink = uplink.New(uplink.Config{
-		Addresses: addresses, Certificate: pki.Node(t, identity.Node{Name: node, Tenants: []string{"acme"}}), Roots: pki.CA.Pool(),
-		Node: node, Software: "test", Registrar: r, Inspector: r, Clock: f.clock, Log: zaptest.NewLogger(t), MaxPause: maxPause,
+		Addresses: addresses, Credential: f.credential, Node: node, Software: "test", Registrar: r, Inspector: r, Clock: f.clock, Log: zaptest.NewLogger(t), MaxPause: maxPause,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

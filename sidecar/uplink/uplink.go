@@ -3,7 +3,6 @@ package uplink
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/forgeyard/concurrency/shared/clock"
-	"github.com/forgeyard/concurrency/shared/identity"
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/tunnel"
 	"github.com/forgeyard/concurrency/sidecar/keeper"
@@ -37,19 +35,32 @@ type Inspector interface {
 	Inspect(effects bool, limit int) Report
 }
 
+// Credential proves this node and knows which authority to trust.
+type Credential interface {
+	// ClientTLS is asked for every connection.
+	ClientTLS(serverName string) *tls.Config
+	// Problem says what is wrong with the certificate, for people; empty: nothing.
+	Problem() string
+	// RenewSoon is called when the authority asks for a renewal.
+	RenewSoon()
+}
+
+// CertificateExpired is the reason that Waiting is told when the node's own
+// certificate has run out.
+const CertificateExpired lease.Reason = "certificate-expired"
+
 // Config is what an Uplink needs.
 type Config struct {
-	Addresses   []string // host:port of the authority's node listener, at least one
-	Certificate tls.Certificate
-	Roots       *x509.CertPool
-	Node        string
-	Software    string
-	Registrar   Registrar
-	Inspector   Inspector
-	Clock       clock.Clock
-	Log         *zap.Logger
-	Tunnel      tunnel.Options
-	MaxPause    time.Duration // longest pause between two attempts to connect
+	Addresses  []string // host:port of the authority's node listener, at least one
+	Credential Credential
+	Node       string
+	Software   string
+	Registrar  Registrar
+	Inspector  Inspector
+	Clock      clock.Clock
+	Log        *zap.Logger
+	Tunnel     tunnel.Options
+	MaxPause   time.Duration // longest pause between two attempts to connect
 }
 
 // Uplink is the connection to the authority. Use New, then Run.
@@ -88,6 +99,10 @@ func (u *Uplink) Run(ctx context.Context) error {
 			u.cfg.Registrar.Waiting(refused.answer)
 			wait = min(max(refused.answer.RetryAfter, firstPause), u.cfg.MaxPause)
 		}
+		if problem := u.cfg.Credential.Problem(); err != nil && problem != "" {
+			err = fmt.Errorf("%s: %w", problem, err)
+			u.cfg.Registrar.Waiting(lease.Answer{Code: lease.Rejected, Reason: CertificateExpired, Detail: problem})
+		}
 		if ctx.Err() == nil {
 			u.cfg.Log.Warn("no uplink", zap.String("node", u.cfg.Node), zap.String("address", addr), zap.Duration("retry_in", wait), zap.Error(err))
 		}
@@ -120,7 +135,7 @@ func (u *Uplink) connect(ctx context.Context, addr string) (registered bool, err
 	if err != nil {
 		return false, fmt.Errorf("address %q: %w", addr, err)
 	}
-	t, err := tunnel.Dial(ctx, addr, identity.ClientTLS(&u.cfg.Certificate, u.cfg.Roots, host), u.cfg.Tunnel)
+	t, err := tunnel.Dial(ctx, addr, u.cfg.Credential.ClientTLS(host), u.cfg.Tunnel)
 	if err != nil {
 		return false, err
 	}
@@ -157,7 +172,8 @@ func (u *Uplink) attach(c *conn) {
 	u.changed = make(chan struct{})
 }
 
-// Reregister implements keeper.Link.
+// Reregister implements keeper.Link. The next stream is one of a new
+// connection, which shows the certificate of that moment.
 func (u *Uplink) Reregister() {
 	u.mu.Lock()
 	c := u.current

@@ -22,6 +22,102 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type RenewCertificateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CsrDer        []byte                 `protobuf:"bytes,1,opt,name=csr_der,json=csrDer,proto3" json:"csr_der,omitempty"` // only its key is taken over
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewCertificateRequest) Reset() {
+	*x = RenewCertificateRequest{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewCertificateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewCertificateRequest) ProtoMessage() {}
+
+func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewCertificateRequest.ProtoReflect.Descriptor instead.
+func (*RenewCertificateRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RenewCertificateRequest) GetCsrDer() []byte {
+	if x != nil {
+		return x.CsrDer
+	}
+	return nil
+}
+
+type RenewCertificateResponse struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	CertificateChainDer [][]byte               `protobuf:"bytes,1,rep,name=certificate_chain_der,json=certificateChainDer,proto3" json:"certificate_chain_der,omitempty"` // leaf first
+	CaDer               [][]byte               `protobuf:"bytes,2,rep,name=ca_der,json=caDer,proto3" json:"ca_der,omitempty"`                                             // trust exactly these from now on; empty: as before
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *RenewCertificateResponse) Reset() {
+	*x = RenewCertificateResponse{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewCertificateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewCertificateResponse) ProtoMessage() {}
+
+func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewCertificateResponse.ProtoReflect.Descriptor instead.
+func (*RenewCertificateResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RenewCertificateResponse) GetCertificateChainDer() [][]byte {
+	if x != nil {
+		return x.CertificateChainDer
+	}
+	return nil
+}
+
+func (x *RenewCertificateResponse) GetCaDer() [][]byte {
+	if x != nil {
+		return x.CaDer
+	}
+	return nil
+}
+
 type OpenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Frames        []*UpFrame             `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
@@ -31,7 +127,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[0]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -43,7 +139,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[0]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -56,7 +152,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{0}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OpenRequest) GetFrames() []*UpFrame {
@@ -75,7 +171,7 @@ type OpenResponse struct {
 
 func (x *OpenResponse) Reset() {
 	*x = OpenResponse{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[1]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -87,7 +183,7 @@ func (x *OpenResponse) String() string {
 func (*OpenResponse) ProtoMessage() {}
 
 func (x *OpenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[1]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -100,7 +196,7 @@ func (x *OpenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenResponse.ProtoReflect.Descriptor instead.
 func (*OpenResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{1}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OpenResponse) GetFrames() []*DownFrame {
@@ -127,7 +223,7 @@ type UpFrame struct {
 
 func (x *UpFrame) Reset() {
 	*x = UpFrame{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[2]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -139,7 +235,7 @@ func (x *UpFrame) String() string {
 func (*UpFrame) ProtoMessage() {}
 
 func (x *UpFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[2]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -152,7 +248,7 @@ func (x *UpFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpFrame.ProtoReflect.Descriptor instead.
 func (*UpFrame) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UpFrame) GetSeq() uint64 {
@@ -251,7 +347,7 @@ type DownFrame struct {
 
 func (x *DownFrame) Reset() {
 	*x = DownFrame{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[3]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +359,7 @@ func (x *DownFrame) String() string {
 func (*DownFrame) ProtoMessage() {}
 
 func (x *DownFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[3]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +372,7 @@ func (x *DownFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownFrame.ProtoReflect.Descriptor instead.
 func (*DownFrame) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DownFrame) GetSeq() uint64 {
@@ -385,7 +481,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[4]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +493,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[4]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +506,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Fault) GetMessage() string {
@@ -456,7 +552,7 @@ type Register struct {
 
 func (x *Register) Reset() {
 	*x = Register{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[5]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +564,7 @@ func (x *Register) String() string {
 func (*Register) ProtoMessage() {}
 
 func (x *Register) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[5]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +577,7 @@ func (x *Register) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Register.ProtoReflect.Descriptor instead.
 func (*Register) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Register) GetProtocolMin() uint32 {
@@ -569,23 +665,24 @@ func (x *Register) GetCommandId() string {
 }
 
 type Registered struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // registered, resumed, wait, rejected
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	Session       string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
-	Protocol      uint32                 `protobuf:"varint,5,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Version       *SetVersion            `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
-	AuthorityId   string                 `protobuf:"bytes,7,opt,name=authority_id,json=authorityId,proto3" json:"authority_id,omitempty"`
-	RetryAfter    *durationpb.Duration   `protobuf:"bytes,8,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	LockDelay     *durationpb.Duration   `protobuf:"bytes,9,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Code             string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // registered, resumed, wait, rejected
+	Reason           string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail           string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	Session          string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
+	Protocol         uint32                 `protobuf:"varint,5,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Version          *SetVersion            `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
+	AuthorityId      string                 `protobuf:"bytes,7,opt,name=authority_id,json=authorityId,proto3" json:"authority_id,omitempty"`
+	RetryAfter       *durationpb.Duration   `protobuf:"bytes,8,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	LockDelay        *durationpb.Duration   `protobuf:"bytes,9,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
+	RenewCertificate bool                   `protobuf:"varint,10,opt,name=renew_certificate,json=renewCertificate,proto3" json:"renew_certificate,omitempty"` // it was signed by a CA that is being retired: renew soon
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Registered) Reset() {
 	*x = Registered{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[6]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +694,7 @@ func (x *Registered) String() string {
 func (*Registered) ProtoMessage() {}
 
 func (x *Registered) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[6]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +707,7 @@ func (x *Registered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Registered.ProtoReflect.Descriptor instead.
 func (*Registered) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Registered) GetCode() string {
@@ -676,6 +773,13 @@ func (x *Registered) GetLockDelay() *durationpb.Duration {
 	return nil
 }
 
+func (x *Registered) GetRenewCertificate() bool {
+	if x != nil {
+		return x.RenewCertificate
+	}
+	return false
+}
+
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -687,7 +791,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[7]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +803,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[7]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +816,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Heartbeat) GetSession() string {
@@ -749,7 +853,7 @@ type HeartbeatAnswer struct {
 
 func (x *HeartbeatAnswer) Reset() {
 	*x = HeartbeatAnswer{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[8]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +865,7 @@ func (x *HeartbeatAnswer) String() string {
 func (*HeartbeatAnswer) ProtoMessage() {}
 
 func (x *HeartbeatAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[8]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +878,7 @@ func (x *HeartbeatAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAnswer.ProtoReflect.Descriptor instead.
 func (*HeartbeatAnswer) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HeartbeatAnswer) GetCode() string {
@@ -823,7 +927,7 @@ type FetchSet struct {
 
 func (x *FetchSet) Reset() {
 	*x = FetchSet{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[9]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +939,7 @@ func (x *FetchSet) String() string {
 func (*FetchSet) ProtoMessage() {}
 
 func (x *FetchSet) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[9]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +952,7 @@ func (x *FetchSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSet.ProtoReflect.Descriptor instead.
 func (*FetchSet) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FetchSet) GetSession() string {
@@ -887,7 +991,7 @@ type LeaseSet struct {
 
 func (x *LeaseSet) Reset() {
 	*x = LeaseSet{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[10]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1003,7 @@ func (x *LeaseSet) String() string {
 func (*LeaseSet) ProtoMessage() {}
 
 func (x *LeaseSet) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[10]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1016,7 @@ func (x *LeaseSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseSet.ProtoReflect.Descriptor instead.
 func (*LeaseSet) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LeaseSet) GetSession() string {
@@ -975,7 +1079,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[11]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1091,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[11]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1104,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Ended) GetLease() *Lease {
@@ -1037,7 +1141,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[12]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1153,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[12]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1166,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Command) GetCommandId() string {
@@ -1184,7 +1288,7 @@ type Acquire struct {
 
 func (x *Acquire) Reset() {
 	*x = Acquire{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[13]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1300,7 @@ func (x *Acquire) String() string {
 func (*Acquire) ProtoMessage() {}
 
 func (x *Acquire) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[13]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1313,7 @@ func (x *Acquire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acquire.ProtoReflect.Descriptor instead.
 func (*Acquire) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Acquire) GetScope() string {
@@ -1251,7 +1355,7 @@ type LeaseRef struct {
 
 func (x *LeaseRef) Reset() {
 	*x = LeaseRef{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[14]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1367,7 @@ func (x *LeaseRef) String() string {
 func (*LeaseRef) ProtoMessage() {}
 
 func (x *LeaseRef) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[14]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1380,7 @@ func (x *LeaseRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRef.ProtoReflect.Descriptor instead.
 func (*LeaseRef) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LeaseRef) GetScope() string {
@@ -1310,7 +1414,7 @@ type RenewLease struct {
 
 func (x *RenewLease) Reset() {
 	*x = RenewLease{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[15]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1426,7 @@ func (x *RenewLease) String() string {
 func (*RenewLease) ProtoMessage() {}
 
 func (x *RenewLease) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[15]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1439,7 @@ func (x *RenewLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLease.ProtoReflect.Descriptor instead.
 func (*RenewLease) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RenewLease) GetLease() *LeaseRef {
@@ -1363,7 +1467,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[16]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1479,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[16]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1492,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Release) GetLease() *LeaseRef {
@@ -1420,7 +1524,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[17]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1536,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[17]
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,14 +1549,19 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 var File_forgeyard_concurrency_v1_session_proto protoreflect.FileDescriptor
 
 const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"&forgeyard/concurrency/v1/session.proto\x12\x18forgeyard.concurrency.v1\x1a$forgeyard/concurrency/v1/lease.proto\x1a\x1egoogle/protobuf/duration.proto\"H\n" +
+	"&forgeyard/concurrency/v1/session.proto\x12\x18forgeyard.concurrency.v1\x1a$forgeyard/concurrency/v1/lease.proto\x1a\x1egoogle/protobuf/duration.proto\"2\n" +
+	"\x17RenewCertificateRequest\x12\x17\n" +
+	"\acsr_der\x18\x01 \x01(\fR\x06csrDer\"e\n" +
+	"\x18RenewCertificateResponse\x122\n" +
+	"\x15certificate_chain_der\x18\x01 \x03(\fR\x13certificateChainDer\x12\x15\n" +
+	"\x06ca_der\x18\x02 \x03(\fR\x05caDer\"H\n" +
 	"\vOpenRequest\x129\n" +
 	"\x06frames\x18\x01 \x03(\v2!.forgeyard.concurrency.v1.UpFrameR\x06frames\"K\n" +
 	"\fOpenResponse\x12;\n" +
@@ -1494,7 +1603,7 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	" \x03(\v2!.forgeyard.concurrency.v1.ReceiptR\breceipts\x12\x1a\n" +
 	"\bsoftware\x18\v \x01(\tR\bsoftware\x12\x1d\n" +
 	"\n" +
-	"command_id\x18\f \x01(\tR\tcommandId\"\xdf\x02\n" +
+	"command_id\x18\f \x01(\tR\tcommandId\"\x8c\x03\n" +
 	"\n" +
 	"Registered\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
@@ -1507,7 +1616,9 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\vretry_after\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x128\n" +
 	"\n" +
-	"lock_delay\x18\t \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\"{\n" +
+	"lock_delay\x18\t \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\x12+\n" +
+	"\x11renew_certificate\x18\n" +
+	" \x01(\bR\x10renewCertificate\"{\n" +
 	"\tHeartbeat\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12>\n" +
@@ -1562,9 +1673,10 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\x05lease\x18\x01 \x01(\v2\".forgeyard.concurrency.v1.LeaseRefR\x05lease\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12'\n" +
 	"\x0funknown_effects\x18\x03 \x01(\x05R\x0eunknownEffects\"\x0e\n" +
-	"\fCloseSession2k\n" +
+	"\fCloseSession2\xe6\x01\n" +
 	"\x0eSessionService\x12Y\n" +
-	"\x04Open\x12%.forgeyard.concurrency.v1.OpenRequest\x1a&.forgeyard.concurrency.v1.OpenResponse(\x010\x01BOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
+	"\x04Open\x12%.forgeyard.concurrency.v1.OpenRequest\x1a&.forgeyard.concurrency.v1.OpenResponse(\x010\x01\x12y\n" +
+	"\x10RenewCertificate\x121.forgeyard.concurrency.v1.RenewCertificateRequest\x1a2.forgeyard.concurrency.v1.RenewCertificateResponseBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
 
 var (
 	file_forgeyard_concurrency_v1_session_proto_rawDescOnce sync.Once
@@ -1578,73 +1690,77 @@ func file_forgeyard_concurrency_v1_session_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_session_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_forgeyard_concurrency_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_forgeyard_concurrency_v1_session_proto_goTypes = []any{
-	(*OpenRequest)(nil),         // 0: forgeyard.concurrency.v1.OpenRequest
-	(*OpenResponse)(nil),        // 1: forgeyard.concurrency.v1.OpenResponse
-	(*UpFrame)(nil),             // 2: forgeyard.concurrency.v1.UpFrame
-	(*DownFrame)(nil),           // 3: forgeyard.concurrency.v1.DownFrame
-	(*Fault)(nil),               // 4: forgeyard.concurrency.v1.Fault
-	(*Register)(nil),            // 5: forgeyard.concurrency.v1.Register
-	(*Registered)(nil),          // 6: forgeyard.concurrency.v1.Registered
-	(*Heartbeat)(nil),           // 7: forgeyard.concurrency.v1.Heartbeat
-	(*HeartbeatAnswer)(nil),     // 8: forgeyard.concurrency.v1.HeartbeatAnswer
-	(*FetchSet)(nil),            // 9: forgeyard.concurrency.v1.FetchSet
-	(*LeaseSet)(nil),            // 10: forgeyard.concurrency.v1.LeaseSet
-	(*Ended)(nil),               // 11: forgeyard.concurrency.v1.Ended
-	(*Command)(nil),             // 12: forgeyard.concurrency.v1.Command
-	(*Acquire)(nil),             // 13: forgeyard.concurrency.v1.Acquire
-	(*LeaseRef)(nil),            // 14: forgeyard.concurrency.v1.LeaseRef
-	(*RenewLease)(nil),          // 15: forgeyard.concurrency.v1.RenewLease
-	(*Release)(nil),             // 16: forgeyard.concurrency.v1.Release
-	(*CloseSession)(nil),        // 17: forgeyard.concurrency.v1.CloseSession
-	(*Answer)(nil),              // 18: forgeyard.concurrency.v1.Answer
-	(*durationpb.Duration)(nil), // 19: google.protobuf.Duration
-	(*Receipt)(nil),             // 20: forgeyard.concurrency.v1.Receipt
-	(*SetVersion)(nil),          // 21: forgeyard.concurrency.v1.SetVersion
-	(*Lease)(nil),               // 22: forgeyard.concurrency.v1.Lease
-	(*Summary)(nil),             // 23: forgeyard.concurrency.v1.Summary
-	(*Holder)(nil),              // 24: forgeyard.concurrency.v1.Holder
+	(*RenewCertificateRequest)(nil),  // 0: forgeyard.concurrency.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil), // 1: forgeyard.concurrency.v1.RenewCertificateResponse
+	(*OpenRequest)(nil),              // 2: forgeyard.concurrency.v1.OpenRequest
+	(*OpenResponse)(nil),             // 3: forgeyard.concurrency.v1.OpenResponse
+	(*UpFrame)(nil),                  // 4: forgeyard.concurrency.v1.UpFrame
+	(*DownFrame)(nil),                // 5: forgeyard.concurrency.v1.DownFrame
+	(*Fault)(nil),                    // 6: forgeyard.concurrency.v1.Fault
+	(*Register)(nil),                 // 7: forgeyard.concurrency.v1.Register
+	(*Registered)(nil),               // 8: forgeyard.concurrency.v1.Registered
+	(*Heartbeat)(nil),                // 9: forgeyard.concurrency.v1.Heartbeat
+	(*HeartbeatAnswer)(nil),          // 10: forgeyard.concurrency.v1.HeartbeatAnswer
+	(*FetchSet)(nil),                 // 11: forgeyard.concurrency.v1.FetchSet
+	(*LeaseSet)(nil),                 // 12: forgeyard.concurrency.v1.LeaseSet
+	(*Ended)(nil),                    // 13: forgeyard.concurrency.v1.Ended
+	(*Command)(nil),                  // 14: forgeyard.concurrency.v1.Command
+	(*Acquire)(nil),                  // 15: forgeyard.concurrency.v1.Acquire
+	(*LeaseRef)(nil),                 // 16: forgeyard.concurrency.v1.LeaseRef
+	(*RenewLease)(nil),               // 17: forgeyard.concurrency.v1.RenewLease
+	(*Release)(nil),                  // 18: forgeyard.concurrency.v1.Release
+	(*CloseSession)(nil),             // 19: forgeyard.concurrency.v1.CloseSession
+	(*Answer)(nil),                   // 20: forgeyard.concurrency.v1.Answer
+	(*durationpb.Duration)(nil),      // 21: google.protobuf.Duration
+	(*Receipt)(nil),                  // 22: forgeyard.concurrency.v1.Receipt
+	(*SetVersion)(nil),               // 23: forgeyard.concurrency.v1.SetVersion
+	(*Lease)(nil),                    // 24: forgeyard.concurrency.v1.Lease
+	(*Summary)(nil),                  // 25: forgeyard.concurrency.v1.Summary
+	(*Holder)(nil),                   // 26: forgeyard.concurrency.v1.Holder
 }
 var file_forgeyard_concurrency_v1_session_proto_depIdxs = []int32{
-	2,  // 0: forgeyard.concurrency.v1.OpenRequest.frames:type_name -> forgeyard.concurrency.v1.UpFrame
-	3,  // 1: forgeyard.concurrency.v1.OpenResponse.frames:type_name -> forgeyard.concurrency.v1.DownFrame
-	5,  // 2: forgeyard.concurrency.v1.UpFrame.register:type_name -> forgeyard.concurrency.v1.Register
-	7,  // 3: forgeyard.concurrency.v1.UpFrame.heartbeat:type_name -> forgeyard.concurrency.v1.Heartbeat
-	12, // 4: forgeyard.concurrency.v1.UpFrame.command:type_name -> forgeyard.concurrency.v1.Command
-	9,  // 5: forgeyard.concurrency.v1.UpFrame.fetch_set:type_name -> forgeyard.concurrency.v1.FetchSet
-	6,  // 6: forgeyard.concurrency.v1.DownFrame.registered:type_name -> forgeyard.concurrency.v1.Registered
-	8,  // 7: forgeyard.concurrency.v1.DownFrame.heartbeat:type_name -> forgeyard.concurrency.v1.HeartbeatAnswer
-	18, // 8: forgeyard.concurrency.v1.DownFrame.answer:type_name -> forgeyard.concurrency.v1.Answer
-	10, // 9: forgeyard.concurrency.v1.DownFrame.set:type_name -> forgeyard.concurrency.v1.LeaseSet
-	4,  // 10: forgeyard.concurrency.v1.DownFrame.fault:type_name -> forgeyard.concurrency.v1.Fault
-	19, // 11: forgeyard.concurrency.v1.Register.ttl:type_name -> google.protobuf.Duration
-	20, // 12: forgeyard.concurrency.v1.Register.receipts:type_name -> forgeyard.concurrency.v1.Receipt
-	21, // 13: forgeyard.concurrency.v1.Registered.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	19, // 14: forgeyard.concurrency.v1.Registered.retry_after:type_name -> google.protobuf.Duration
-	19, // 15: forgeyard.concurrency.v1.Registered.lock_delay:type_name -> google.protobuf.Duration
-	21, // 16: forgeyard.concurrency.v1.Heartbeat.applied:type_name -> forgeyard.concurrency.v1.SetVersion
-	21, // 17: forgeyard.concurrency.v1.HeartbeatAnswer.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	19, // 18: forgeyard.concurrency.v1.HeartbeatAnswer.remaining:type_name -> google.protobuf.Duration
-	21, // 19: forgeyard.concurrency.v1.LeaseSet.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	19, // 20: forgeyard.concurrency.v1.LeaseSet.remaining:type_name -> google.protobuf.Duration
-	22, // 21: forgeyard.concurrency.v1.LeaseSet.leases:type_name -> forgeyard.concurrency.v1.Lease
-	11, // 22: forgeyard.concurrency.v1.LeaseSet.ended:type_name -> forgeyard.concurrency.v1.Ended
-	22, // 23: forgeyard.concurrency.v1.Ended.lease:type_name -> forgeyard.concurrency.v1.Lease
-	23, // 24: forgeyard.concurrency.v1.Ended.successor:type_name -> forgeyard.concurrency.v1.Summary
-	13, // 25: forgeyard.concurrency.v1.Command.acquire:type_name -> forgeyard.concurrency.v1.Acquire
-	14, // 26: forgeyard.concurrency.v1.Command.claim:type_name -> forgeyard.concurrency.v1.LeaseRef
-	15, // 27: forgeyard.concurrency.v1.Command.renew:type_name -> forgeyard.concurrency.v1.RenewLease
-	16, // 28: forgeyard.concurrency.v1.Command.release:type_name -> forgeyard.concurrency.v1.Release
-	17, // 29: forgeyard.concurrency.v1.Command.close:type_name -> forgeyard.concurrency.v1.CloseSession
-	24, // 30: forgeyard.concurrency.v1.Acquire.holder:type_name -> forgeyard.concurrency.v1.Holder
-	14, // 31: forgeyard.concurrency.v1.RenewLease.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	19, // 32: forgeyard.concurrency.v1.RenewLease.extend:type_name -> google.protobuf.Duration
-	14, // 33: forgeyard.concurrency.v1.Release.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	0,  // 34: forgeyard.concurrency.v1.SessionService.Open:input_type -> forgeyard.concurrency.v1.OpenRequest
-	1,  // 35: forgeyard.concurrency.v1.SessionService.Open:output_type -> forgeyard.concurrency.v1.OpenResponse
-	35, // [35:36] is the sub-list for method output_type
-	34, // [34:35] is the sub-list for method input_type
+	4,  // 0: forgeyard.concurrency.v1.OpenRequest.frames:type_name -> forgeyard.concurrency.v1.UpFrame
+	5,  // 1: forgeyard.concurrency.v1.OpenResponse.frames:type_name -> forgeyard.concurrency.v1.DownFrame
+	7,  // 2: forgeyard.concurrency.v1.UpFrame.register:type_name -> forgeyard.concurrency.v1.Register
+	9,  // 3: forgeyard.concurrency.v1.UpFrame.heartbeat:type_name -> forgeyard.concurrency.v1.Heartbeat
+	14, // 4: forgeyard.concurrency.v1.UpFrame.command:type_name -> forgeyard.concurrency.v1.Command
+	11, // 5: forgeyard.concurrency.v1.UpFrame.fetch_set:type_name -> forgeyard.concurrency.v1.FetchSet
+	8,  // 6: forgeyard.concurrency.v1.DownFrame.registered:type_name -> forgeyard.concurrency.v1.Registered
+	10, // 7: forgeyard.concurrency.v1.DownFrame.heartbeat:type_name -> forgeyard.concurrency.v1.HeartbeatAnswer
+	20, // 8: forgeyard.concurrency.v1.DownFrame.answer:type_name -> forgeyard.concurrency.v1.Answer
+	12, // 9: forgeyard.concurrency.v1.DownFrame.set:type_name -> forgeyard.concurrency.v1.LeaseSet
+	6,  // 10: forgeyard.concurrency.v1.DownFrame.fault:type_name -> forgeyard.concurrency.v1.Fault
+	21, // 11: forgeyard.concurrency.v1.Register.ttl:type_name -> google.protobuf.Duration
+	22, // 12: forgeyard.concurrency.v1.Register.receipts:type_name -> forgeyard.concurrency.v1.Receipt
+	23, // 13: forgeyard.concurrency.v1.Registered.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	21, // 14: forgeyard.concurrency.v1.Registered.retry_after:type_name -> google.protobuf.Duration
+	21, // 15: forgeyard.concurrency.v1.Registered.lock_delay:type_name -> google.protobuf.Duration
+	23, // 16: forgeyard.concurrency.v1.Heartbeat.applied:type_name -> forgeyard.concurrency.v1.SetVersion
+	23, // 17: forgeyard.concurrency.v1.HeartbeatAnswer.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	21, // 18: forgeyard.concurrency.v1.HeartbeatAnswer.remaining:type_name -> google.protobuf.Duration
+	23, // 19: forgeyard.concurrency.v1.LeaseSet.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	21, // 20: forgeyard.concurrency.v1.LeaseSet.remaining:type_name -> google.protobuf.Duration
+	24, // 21: forgeyard.concurrency.v1.LeaseSet.leases:type_name -> forgeyard.concurrency.v1.Lease
+	13, // 22: forgeyard.concurrency.v1.LeaseSet.ended:type_name -> forgeyard.concurrency.v1.Ended
+	24, // 23: forgeyard.concurrency.v1.Ended.lease:type_name -> forgeyard.concurrency.v1.Lease
+	25, // 24: forgeyard.concurrency.v1.Ended.successor:type_name -> forgeyard.concurrency.v1.Summary
+	15, // 25: forgeyard.concurrency.v1.Command.acquire:type_name -> forgeyard.concurrency.v1.Acquire
+	16, // 26: forgeyard.concurrency.v1.Command.claim:type_name -> forgeyard.concurrency.v1.LeaseRef
+	17, // 27: forgeyard.concurrency.v1.Command.renew:type_name -> forgeyard.concurrency.v1.RenewLease
+	18, // 28: forgeyard.concurrency.v1.Command.release:type_name -> forgeyard.concurrency.v1.Release
+	19, // 29: forgeyard.concurrency.v1.Command.close:type_name -> forgeyard.concurrency.v1.CloseSession
+	26, // 30: forgeyard.concurrency.v1.Acquire.holder:type_name -> forgeyard.concurrency.v1.Holder
+	16, // 31: forgeyard.concurrency.v1.RenewLease.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	21, // 32: forgeyard.concurrency.v1.RenewLease.extend:type_name -> google.protobuf.Duration
+	16, // 33: forgeyard.concurrency.v1.Release.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	2,  // 34: forgeyard.concurrency.v1.SessionService.Open:input_type -> forgeyard.concurrency.v1.OpenRequest
+	0,  // 35: forgeyard.concurrency.v1.SessionService.RenewCertificate:input_type -> forgeyard.concurrency.v1.RenewCertificateRequest
+	3,  // 36: forgeyard.concurrency.v1.SessionService.Open:output_type -> forgeyard.concurrency.v1.OpenResponse
+	1,  // 37: forgeyard.concurrency.v1.SessionService.RenewCertificate:output_type -> forgeyard.concurrency.v1.RenewCertificateResponse
+	36, // [36:38] is the sub-list for method output_type
+	34, // [34:36] is the sub-list for method input_type
 	34, // [34:34] is the sub-list for extension type_name
 	34, // [34:34] is the sub-list for extension extendee
 	0,  // [0:34] is the sub-list for field type_name
@@ -1656,20 +1772,20 @@ func file_forgeyard_concurrency_v1_session_proto_init() {
 		return
 	}
 	file_forgeyard_concurrency_v1_lease_proto_init()
-	file_forgeyard_concurrency_v1_session_proto_msgTypes[2].OneofWrappers = []any{
+	file_forgeyard_concurrency_v1_session_proto_msgTypes[4].OneofWrappers = []any{
 		(*UpFrame_Register)(nil),
 		(*UpFrame_Heartbeat)(nil),
 		(*UpFrame_Command)(nil),
 		(*UpFrame_FetchSet)(nil),
 	}
-	file_forgeyard_concurrency_v1_session_proto_msgTypes[3].OneofWrappers = []any{
+	file_forgeyard_concurrency_v1_session_proto_msgTypes[5].OneofWrappers = []any{
 		(*DownFrame_Registered)(nil),
 		(*DownFrame_Heartbeat)(nil),
 		(*DownFrame_Answer)(nil),
 		(*DownFrame_Set)(nil),
 		(*DownFrame_Fault)(nil),
 	}
-	file_forgeyard_concurrency_v1_session_proto_msgTypes[12].OneofWrappers = []any{
+	file_forgeyard_concurrency_v1_session_proto_msgTypes[14].OneofWrappers = []any{
 		(*Command_Acquire)(nil),
 		(*Command_Claim)(nil),
 		(*Command_Renew)(nil),
@@ -1682,7 +1798,7 @@ func file_forgeyard_concurrency_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_session_proto_rawDesc), len(file_forgeyard_concurrency_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

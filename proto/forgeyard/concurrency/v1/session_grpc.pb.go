@@ -19,7 +19,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SessionService_Open_FullMethodName = "/forgeyard.concurrency.v1.SessionService/Open"
+	SessionService_Open_FullMethodName             = "/forgeyard.concurrency.v1.SessionService/Open"
+	SessionService_RenewCertificate_FullMethodName = "/forgeyard.concurrency.v1.SessionService/RenewCertificate"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -34,6 +35,9 @@ type SessionServiceClient interface {
 	// The answer to a command does not depend on the stream that asked: the same
 	// command id may be sent again on another (DESIGN 7.1).
 	Open(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[OpenRequest, OpenResponse], error)
+	// RenewCertificate issues a new certificate for exactly the node and tenants
+	// of the one that the tunnel was opened with (DESIGN 7.4).
+	RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error)
 }
 
 type sessionServiceClient struct {
@@ -57,6 +61,16 @@ func (c *sessionServiceClient) Open(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SessionService_OpenClient = grpc.BidiStreamingClient[OpenRequest, OpenResponse]
 
+func (c *sessionServiceClient) RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewCertificateResponse)
+	err := c.cc.Invoke(ctx, SessionService_RenewCertificate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SessionServiceServer is the server API for SessionService service.
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
@@ -69,6 +83,9 @@ type SessionServiceServer interface {
 	// The answer to a command does not depend on the stream that asked: the same
 	// command id may be sent again on another (DESIGN 7.1).
 	Open(grpc.BidiStreamingServer[OpenRequest, OpenResponse]) error
+	// RenewCertificate issues a new certificate for exactly the node and tenants
+	// of the one that the tunnel was opened with (DESIGN 7.4).
+	RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }
 
@@ -81,6 +98,9 @@ type UnimplementedSessionServiceServer struct{}
 
 func (UnimplementedSessionServiceServer) Open(grpc.BidiStreamingServer[OpenRequest, OpenResponse]) error {
 	return status.Error(codes.Unimplemented, "method Open not implemented")
+}
+func (UnimplementedSessionServiceServer) RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RenewCertificate not implemented")
 }
 func (UnimplementedSessionServiceServer) mustEmbedUnimplementedSessionServiceServer() {}
 func (UnimplementedSessionServiceServer) testEmbeddedByValue()                        {}
@@ -110,13 +130,36 @@ func _SessionService_Open_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SessionService_OpenServer = grpc.BidiStreamingServer[OpenRequest, OpenResponse]
 
+func _SessionService_RenewCertificate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewCertificateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).RenewCertificate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_RenewCertificate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).RenewCertificate(ctx, req.(*RenewCertificateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SessionService_ServiceDesc is the grpc.ServiceDesc for SessionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var SessionService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "forgeyard.concurrency.v1.SessionService",
 	HandlerType: (*SessionServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "RenewCertificate",
+			Handler:    _SessionService_RenewCertificate_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Open",
