@@ -178,9 +178,7 @@ type Store interface {
 	// older than their retention, at most limit rows each.
 	Prune(ctx context.Context, keep Retention, limit int) error
 
-	// Tokens are enrolment's: a join token is spent at most its number of uses.
-	SpendJoinToken(ctx context.Context, hash [32]byte) (JoinToken, error)
-	PutJoinToken(ctx context.Context, t JoinToken) error
+	Fleet
 
 	// AuthorityID is the random identity minted when the schema was made.
 	AuthorityID(ctx context.Context) (string, error)
@@ -194,14 +192,3 @@ type Retention struct {
 	Ended    time.Duration
 	Audit    time.Duration
 }
-
-// JoinToken lets a node enrol. The secret is known by its SHA-256 only.
-type JoinToken struct {
-	Hash      [32]byte
-	Tenants   []string
-	UsesLeft  int
-	ExpiresAt time.Time
-}
-
-// ErrTokenRefused says that a join token is unknown, spent or expired.
-var ErrTokenRefused = errors.New("store: join token unknown, spent or expired")

@@ -43,7 +43,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		commandCases(), scopeCases(), leaseCases(), sessionCases(), heartbeatCases(), generationCases(),
-		setCases(), sweepCases(), tokenCases(), readCases(), faultCases(),
+		setCases(), sweepCases(), tokenCases(), nodeCases(), readCases(), faultCases(),
 	} {
 		all = append(all, part...)
 	}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/forgeyard/concurrency/shared/lease"
+)
+
+// NodeState says whether a node may come.
+type NodeState string
+
+// The states of a node. One that nobody decided about is admitted: its
+// certificate was enough.
+const (
+	NodeAdmitted NodeState = "admitted"
+	NodeRevoked  NodeState = "revoked" // refused, its certificates and its enrolment, until it is restored
+	NodeRemoved  NodeState = "removed" // refused with the certificates that it has; a new enrolment admits it
+)
+
+// Certificate is what a node proved itself with.
+type Certificate struct {
+	Issuer    string // key that signed it
+	IssuedAt  time.Time
+	ExpiresAt time.Time
+}
+
+// Node is what the authority knows of a node beside its sessions. A node that
+// never came and about which nobody decided has an empty Name.
+type Node struct {
+	Name        string
+	Tenants     []string
+	State       NodeState
+	Reason      string
+	ChangedBy   string
+	ChangedAt   time.Time // zero: never
+	AdmitFrom   time.Time // certificates issued earlier are refused
+	Certificate Certificate
+	SeenAt      time.Time
+}
+
+// NodeChange is a person's decision about a node.
+type NodeChange struct {
+	Name   string
+	From   NodeState // the state that the decision was made upon; empty: none was known
+	To     NodeState
+	By     string
+	Reason string
+}
+
+// ErrTokenRefused says that a join token is unknown, spent or expired.
+var ErrTokenRefused = errors.New("store: join token unknown, spent or expired")
+
+// JoinToken lets a node enrol. The secret is known by its SHA-256 only.
+type JoinToken struct {
+	Hash      [32]byte
+	Tenants   []string
+	Uses      int // allowed in all; 0: made by an earlier version
+	UsesLeft  int
+	ExpiresAt time.Time
+	MadeBy    string
+	MadeAt    time.Time
+}
+
+// Fingerprint names the token in lists and logs: the first 16 hexadecimal
+// digits of its hash tell nothing about the secret.
+func (t JoinToken) Fingerprint() string { return hex.EncodeToString(t.Hash[:8]) }
+
+// Fleet is the part of the contract about nodes and their enrolment.
+type Fleet interface {
+	// SeeNode records the certificate with which a node came and returns what
+	// is known of it. After an enrolment a removed node is admitted again, with
+	// certificates from that one on.
+	SeeNode(ctx context.Context, name string, tenants []string, c Certificate, enrolled bool) (Node, error)
+	Node(ctx context.Context, name string) (Node, error)
+	// Nodes lists them by name.
+	Nodes(ctx context.Context) ([]Node, error)
+	// ChangeNode writes a decision and its audit line, both or none. It fails
+	// with ErrConflict when the node's state is not c.From any more.
+	ChangeNode(ctx context.Context, c NodeChange) error
+
+	PutJoinToken(ctx context.Context, t JoinToken) error
+	// SpendJoinToken takes one use. It fails with ErrTokenRefused.
+	SpendJoinToken(ctx context.Context, hash [32]byte) (JoinToken, error)
+	// JoinTokens lists those that are not pruned yet, newest first.
+	JoinTokens(ctx context.Context) ([]JoinToken, error)
+	// DropJoinToken fails with ErrTokenRefused when there is none.
+	DropJoinToken(ctx context.Context, hash [32]byte) error
+
+	// Record writes one audit line, at the store's own time.
+	Record(ctx context.Context, a lease.Audit) error
+}
