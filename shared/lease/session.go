@@ -90,7 +90,7 @@ type Beat struct {
 func Heartbeat(f Facts, s Session, b Beat) (Session, Answer) {
 	switch {
 	case s.End != SessionOpen:
-		return s, reject(SessionEnded, fmt.Sprintf("session %s was %s", s.ID, s.End))
+		return s, s.ended()
 	case s.Nonce != b.Nonce:
 		return s, reject(WrongNonce, "another process of node "+s.Node+" resumed session "+s.ID)
 	}

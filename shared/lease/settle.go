@@ -23,6 +23,9 @@ func (f Facts) settleOne(p Policy, c Case, l Lease, s Session) Change {
 			return f.end(p, c, l, s, Unclaimed, ending{by: Authority, detail: "never claimed", clean: true})
 		}
 	case Live:
+		if s.End == SessionRevoked {
+			return f.revoked(p, c, l, s)
+		}
 		if f.silent(s, f.delay(p)) {
 			return f.end(p, c, l, s, Expired, ending{by: Authority, detail: silence(s)})
 		}
