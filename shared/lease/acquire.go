@@ -30,13 +30,10 @@ func Acquire(f Facts, p Policy, c Case, r AcquireRequest) (Change, Answer) {
 	}
 	ch := f.Settle(p, c)
 	c = c.Apply(ch)
-	if a, closed := scopeClosed(p, c.Scope, r.Purpose); closed {
+	if a, closed := f.scopeClosed(p, c, r.Purpose); closed {
 		return ch, a
 	}
-	if len(c.Leases) > 0 {
-		return ch, f.busy(p, c)
-	}
-	if a, wait := f.mayBeHeld(p, c.Scope); wait {
+	if a, wait := f.mustWait(p, c); wait {
 		return ch, a
 	}
 	grant, a := f.grant(p, c, c.Sessions[s.ID], r)
@@ -76,17 +73,41 @@ func (f Facts) actor(c Case, id, nonce string) (Session, *Answer) {
 	return s, nil
 }
 
-// scopeClosed refuses what a scope that is not open does not admit. A blocked
-// one admits whoever comes to look, or to clean where the policy wants that.
-func scopeClosed(p Policy, r Record, want Purpose) (Answer, bool) {
+// scopeClosed refuses what the stored state of a scope does not admit. A
+// blocked one admits whoever comes to look, or to clean where the policy wants
+// that; an open one has nothing to reconcile.
+func (f Facts) scopeClosed(p Policy, c Case, want Purpose) (Answer, bool) {
+	r := c.Scope
+	a := Answer{Code: Rejected, Detail: r.Reason, Epoch: r.Epoch}
+	if len(c.Leases) > 0 {
+		a.Holder = f.summarize(c.Leases[0], c.Sessions[c.Leases[0].Session])
+	}
 	admitted := want == Reconcile || (want == Clean && p.OnUncleanEnd == CleanAfter)
 	switch {
 	case r.State == Quarantined:
-		return Answer{Code: Rejected, Reason: ScopeQuarantined, Detail: r.Reason, Epoch: r.Epoch}, true
+		a.Reason = ScopeQuarantined
 	case r.State == Blocked && !admitted:
-		return Answer{Code: Rejected, Reason: ScopeBlocked, Detail: r.Reason, Epoch: r.Epoch}, true
+		a.Reason = ScopeBlocked
+	case r.State == Open && want == Reconcile:
+		a.Reason, a.Detail = NotBlocked, "the scope is open: there is nothing to reconcile"
+	default:
+		return Answer{}, false
 	}
-	return Answer{}, false
+	return a, true
+}
+
+// mustWait answers for a scope that admits the request, but not yet.
+func (f Facts) mustWait(p Policy, c Case) (Answer, bool) {
+	switch {
+	case len(c.Leases) > 0:
+		return f.busy(p, c), true
+	case f.Switchover:
+		return Answer{
+			Code: Busy, Reason: Switchover, Epoch: c.Scope.Epoch, RetryAfter: f.MaxTTL,
+			Detail: "the database is about to change hands: nothing is granted before",
+		}, true
+	}
+	return f.mayBeHeld(p, c.Scope)
 }
 
 // mayBeHeld answers that a scope which looks free cannot be granted yet: after
@@ -134,7 +155,7 @@ func (f Facts) grant(p Policy, c Case, s Session, r AcquireRequest) (Change, Ans
 	l := Lease{
 		ID: r.LeaseID, Scope: rec.Scope, Slots: []int{0}, Exclusive: true,
 		Holder: r.Holder, Session: s.ID, Node: s.Node, Epoch: e, Purpose: r.Purpose,
-		State: Granted, AcquiredAt: f.Now, ClaimBy: f.Now.Add(p.ClaimTimeout),
+		State: Granted, AcquiredAt: f.Now, ClaimBy: f.Now.Add(p.ClaimTimeout), Confirm: p.ConfirmEach,
 	}
 	if p.MaxHold > 0 {
 		l.MaxUntil = f.Now.Add(p.MaxHold)

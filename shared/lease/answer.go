@@ -49,6 +49,10 @@ const (
 	CommandTooOld     Reason = "command-too-old"
 	HistoryCut        Reason = "history-cut" // with Busy: what was lost may still be held
 	InvalidRequest    Reason = "invalid-request"
+	NotBlocked        Reason = "not-blocked"    // there is nothing to reconcile
+	NotReconciler     Reason = "not-reconciler" // somebody else, or nobody, has the lease to reconcile
+	Unresolved        Reason = "unresolved"     // effects that nobody has looked at
+	Switchover        Reason = "switchover"     // with Busy: grants stop while the database changes hands
 )
 
 // Answer is the outcome of one request. Remaining is counted from the sending
@@ -88,8 +92,13 @@ func reject(r Reason, detail string) Answer {
 }
 
 func (f Facts) summarize(l Lease, s Session) *Summary {
-	return &Summary{
+	sum := &Summary{
 		Scope: l.Scope, Lease: l.ID, Holder: l.Holder, Node: l.Node, Epoch: l.Epoch,
 		State: l.State, Since: l.AcquiredAt, Alive: f.Alive(s), ExpiresIn: f.Remaining(s),
 	}
+	if l.byPerson() {
+		sum.ExpiresIn = max(l.MaxUntil.Sub(f.Now), 0)
+		sum.Alive = sum.ExpiresIn > 0
+	}
+	return sum
 }

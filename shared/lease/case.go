@@ -13,6 +13,10 @@ type Case struct {
 	Scope    Record
 	Leases   []Lease
 	Sessions map[string]Session
+
+	// What it has left behind; loaded for decisions on reopening only.
+	Unsettled []Lease
+	Evidence  []Evidence // open and unknown effects of Unsettled
 }
 
 // Change is what a rule wants written. Records that it does not name stay as
@@ -22,6 +26,7 @@ type Change struct {
 	Leases   []Lease
 	Sessions []Session
 	Audit    []Audit
+	Evidence []Evidence
 }
 
 // Audit is one line of the audit log.
@@ -49,19 +54,22 @@ func (c Case) Apply(ch Change) Case {
 	for _, s := range ch.Sessions {
 		next.Sessions[s.ID] = s
 	}
-	changed := make(map[string]bool, len(ch.Leases))
-	for _, l := range ch.Leases {
-		changed[l.ID] = true
-		if l.State != Ended {
-			next.Leases = append(next.Leases, l)
-		}
-	}
-	for _, l := range c.Leases {
-		if !changed[l.ID] {
-			next.Leases = append(next.Leases, l)
-		}
-	}
+	byID := func(l Lease) string { return l.ID }
+	next.Leases = keep(overlay(c.Leases, ch.Leases, byID), func(l Lease) bool { return l.State != Ended })
+	next.Unsettled = keep(overlay(c.Unsettled, ch.Leases, byID), func(l Lease) bool { return l.Unsettled })
+	next.Evidence = keep(overlay(c.Evidence, ch.Evidence, func(e Evidence) string { return e.Effect.ID }), Evidence.Unresolved)
 	return next
+}
+
+// keep returns the rows that want holds for; never nil is not promised.
+func keep[T any](rows []T, want func(T) bool) []T {
+	var out []T
+	for _, v := range rows {
+		if want(v) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // merge returns ch with later changes laid over it, one row per key.
@@ -71,6 +79,7 @@ func (ch Change) merge(later Change) Change {
 		Leases:   overlay(ch.Leases, later.Leases, func(l Lease) string { return l.ID }),
 		Sessions: overlay(ch.Sessions, later.Sessions, func(s Session) string { return s.ID }),
 		Audit:    append(append([]Audit{}, ch.Audit...), later.Audit...),
+		Evidence: overlay(ch.Evidence, later.Evidence, func(e Evidence) string { return e.Effect.ID }),
 	}
 	if later.Scope != nil {
 		out.Scope = later.Scope

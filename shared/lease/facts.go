@@ -15,6 +15,7 @@ type Facts struct {
 	Pause      Pause
 	MaxTTL     time.Duration // the longest ttl that any session of this authority may have
 	LockDelay  time.Duration // for decisions on sessions as such
+	Switchover bool          // a planned change of the database is under way: nothing is granted
 }
 
 // Pause is the state of this replica's time pause (DESIGN 4.2).

@@ -43,7 +43,7 @@ func ForceRelease(f Facts, p Policy, c Case, r ForceReleaseRequest) (Change, Ans
 	var forced Change
 	var a Answer
 	switch {
-	case l.State == Granted:
+	case l.State == Granted, l.byPerson():
 		forced, a = f.forceGranted(p, c, l, s, r)
 	case l.State == Draining:
 		forced, a = f.forceDraining(p, c, l, s, r)
@@ -80,7 +80,8 @@ func (f Facts) raise(rec Record, l Lease, r ForceReleaseRequest) (Change, Answer
 	return Change{Scope: &rec, Audit: []Audit{line}}, Answer{Epoch: e}, true
 }
 
-// forceGranted ends a lease that nothing ran under; a late claim finds it so.
+// forceGranted ends a lease that nothing runs under: not claimed yet, or a
+// person's. A late claim finds it so.
 func (f Facts) forceGranted(p Policy, c Case, l Lease, s Session, r ForceReleaseRequest) (Change, Answer) {
 	ch, a, ok := f.raise(c.Scope, l, r)
 	if !ok {
@@ -143,18 +144,17 @@ func (f Facts) withoutHolder(c Case, r ForceReleaseRequest) (Change, Answer) {
 	case r.Epoch < rec.Epoch:
 		return Change{}, wrong
 	}
-	return f.reopen(rec, r)
+	return f.reopen(c, r)
 }
 
 // reopen opens a blocked scope on a person's word, under a new epoch.
-func (f Facts) reopen(rec Record, r ForceReleaseRequest) (Change, Answer) {
-	e, err := epoch.Next(rec.Epoch, f.Generation)
+func (f Facts) reopen(c Case, r ForceReleaseRequest) (Change, Answer) {
+	e, err := epoch.Next(c.Scope.Epoch, f.Generation)
 	if err != nil {
 		return Change{}, reject(EpochExhausted, err.Error())
 	}
-	line := f.audit(r.Actor, "reopen-unreconciled", Lease{Scope: rec.Scope, Epoch: e}, joinDetail(r.Reason, rec.Reason))
-	rec.Epoch, rec.State, rec.Reason = e, Open, ""
-	return Change{Scope: &rec, Audit: []Audit{line}}, Answer{Code: Done, Epoch: e}
+	c.Scope.Epoch = e
+	return f.unlock(c, r.Actor, "reopen-unreconciled", r.Reason), Answer{Code: Done, Epoch: e}
 }
 
 func closedReason(r Record) Reason {

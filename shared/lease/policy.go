@@ -38,4 +38,7 @@ type Policy struct {
 	MaxHold      time.Duration `json:"max_hold"`      // zero: none
 	OnUncleanEnd OnUncleanEnd  `json:"on_unclean_end"`
 	Supersedable bool          `json:"supersedable"`
+	// ConfirmEach: a sidecar sends an effect only after the authority has
+	// recorded it under a live lease (DESIGN 2, "confirm: per-effect").
+	ConfirmEach bool `json:"confirm_each"`
 }

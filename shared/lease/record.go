@@ -44,7 +44,9 @@ const (
 	Revoked            EndReason = "revoked" // by the authority
 	Superseded         EndReason = "superseded"
 	HandedOff          EndReason = "handed-off"
-	MaxHold            EndReason = "max-hold" // longer than the policy allows
+	MaxHold            EndReason = "max-hold"    // longer than the policy allows
+	HistoryWasCut      EndReason = "history-cut" // the store forgot some of its history (DESIGN 5.8)
+	DoublyOwned        EndReason = "doubly-owned"
 )
 
 // Authority is the actor of what the authority does by itself, in EndedBy and
@@ -63,6 +65,9 @@ const (
 	HolderRelease             HolderKind = "release"
 	HolderInfrastructureApply HolderKind = "infrastructure-apply"
 	HolderQueueSubmission     HolderKind = "queue-submission"
+	// HolderPerson is somebody who reconciles a scope by hand. Such a lease has
+	// no session: no sidecar acts under it, so time alone ends it, cleanly.
+	HolderPerson HolderKind = "person"
 )
 
 // Holder is who holds a lease, in the words of the platform.
@@ -117,6 +122,12 @@ type Lease struct {
 	EndedBy   string    `json:"ended_by"`   // person or component
 	EndDetail string    `json:"end_detail"` // a person's reason, or "ended with 2 unknown effects"
 	Unknown   int       `json:"unknown"`    // effects whose outcome nobody knows
+	// Unsettled: it ended uncleanly and nobody has said yet what it left behind.
+	// Its scope stays blocked for as long (I6).
+	Unsettled bool `json:"unsettled"`
+	// Accounted: its node has told what it left; the evidence is complete.
+	Accounted bool `json:"accounted"`
+	Confirm   bool `json:"confirm"` // every effect is confirmed by the authority before it is sent
 }
 
 // ScopeState is what is stored of a scope; Free, Owned and Draining are
@@ -136,6 +147,9 @@ type Record struct {
 	Epoch  epoch.Epoch `json:"epoch"` // the highest ever issued
 	State  ScopeState  `json:"state"`
 	Reason string      `json:"reason"` // why it is not open
+	// Forgotten: its history was cut or is contradictory, so holders that no
+	// record names may have acted. Only somebody who looked can reopen it.
+	Forgotten bool `json:"forgotten"`
 }
 
 // LockFile is the identity of the file whose flock proves that the former

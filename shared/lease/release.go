@@ -2,6 +2,8 @@ package lease
 
 import (
 	"fmt"
+
+	"github.com/forgeyard/concurrency/shared/effect"
 )
 
 // Quiescence is the holder's word that its gate is closed, its connections are
@@ -9,6 +11,7 @@ import (
 // whose outcome it could not learn.
 type Quiescence struct {
 	Unknown int
+	Left    []effect.Effect // those Unknown effects, as far as they fit into a message
 }
 
 // ReleaseRequest ends a lease by its holder.
@@ -21,8 +24,8 @@ type ReleaseRequest struct {
 // Release ends the lease that r names, on the holder's quiescence receipt,
 // which waives the lock delay (DESIGN 4.6). It is accepted from an expired
 // session too: Lost lets the sidecar settle and release (DESIGN 4.7). The end is clean
-// only when the holder asked for it and nothing is Unknown: a caller that died
-// may have been in the middle of something (DESIGN 6.9). A repeat answers
+// when nothing is Unknown, whether the holder asked for it or its caller died:
+// the receipt says that every call was answered. A repeat answers
 // AlreadyEnded and changes nothing (FC-10). A process that another one resumed
 // is refused with WrongNonce: what it says of its gate is not the word of the
 // one that has the session now.
@@ -44,7 +47,7 @@ func Release(f Facts, p Policy, c Case, r ReleaseRequest) (Change, Answer) {
 			Detail: fmt.Sprintf("lease %s with epoch %d was not held any more", r.Lease, r.Epoch),
 		}
 	}
-	how := ending{by: "node " + s.Node, unknown: r.Quiescence.Unknown, clean: r.Why == Released && r.Quiescence.Unknown == 0}
+	how := ending{by: "node " + s.Node, unknown: r.Quiescence.Unknown, accounted: true, clean: r.Quiescence.Unknown == 0}
 	if how.unknown > 0 {
 		how.detail = fmt.Sprintf("ended with %d unknown effects", how.unknown)
 	}
@@ -59,6 +62,7 @@ func Release(f Facts, p Policy, c Case, r ReleaseRequest) (Change, Answer) {
 	case Live, Ended:
 	}
 	ch := f.end(p, c, l, s, why, how)
+	ch.Evidence = f.reported(l, r.Quiescence.Left)
 	ended := ch.Leases[0]
 	return ch, Answer{Code: Done, Lease: &ended, Epoch: c.Scope.Epoch, Version: ch.Sessions[0].Version(f.Generation)}
 }

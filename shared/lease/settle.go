@@ -17,6 +17,9 @@ func (f Facts) Settle(p Policy, c Case) Change {
 }
 
 func (f Facts) settleOne(p Policy, c Case, l Lease, s Session) Change {
+	if l.byPerson() {
+		return f.settlePerson(p, c, l)
+	}
 	switch l.State {
 	case Granted:
 		if f.silent(s, f.delay(p)) || (f.timeDecides(s.TTL, 0) && !f.pending(l.ClaimBy, p.ClaimTimeout+f.LockDelay)) {
@@ -74,6 +77,7 @@ func (f Facts) drained(p Policy, l Lease, s Session) bool {
 type ending struct {
 	by, detail string
 	unknown    int
+	accounted  bool // its node said what it leaves
 	clean      bool // quiescent: nothing can be running or unknown under it
 }
 
@@ -81,13 +85,14 @@ type ending struct {
 // scope where an unclean end demands it.
 func (f Facts) end(p Policy, c Case, l Lease, s Session, why EndReason, how ending) Change {
 	l.State, l.EndReason, l.EndedAt = Ended, why, f.Now
-	l.EndedBy, l.EndDetail, l.Unknown = how.by, how.detail, how.unknown
+	l.EndedBy, l.EndDetail, l.Unknown, l.Accounted = how.by, how.detail, how.unknown, how.accounted
+	l.Unsettled = !how.clean && p.OnUncleanEnd != FreeAfter
 	ch := Change{Leases: []Lease{l}}
 	if s.ID != "" {
 		s.SetVersion++
 		ch.Sessions = []Session{s}
 	}
-	if !how.clean && p.OnUncleanEnd != FreeAfter && c.Scope.State == Open {
+	if l.Unsettled && c.Scope.State == Open {
 		rec := c.Scope
 		rec.State = Blocked
 		rec.Reason = "lease " + l.ID + " of " + string(l.Holder.Kind) + " " + l.Holder.ID + " ended: " + string(why)

@@ -19,7 +19,8 @@ func TestI6_UncleanEndsCloseTheScopeWhereThePolicySaysSo(t *testing.T) {
 	}{
 		{"released, nothing unknown", func(b *bench, e epoch.Epoch) { b.release("a", "L1", e, lease.Released, 0) }, false},
 		{"released, two unknown", func(b *bench, e epoch.Epoch) { b.release("a", "L1", e, lease.Released, 2) }, true},
-		{"caller gone", func(b *bench, e epoch.Epoch) { b.release("a", "L1", e, lease.CallerGone, 0) }, true},
+		{"caller gone, every call answered", func(b *bench, e epoch.Epoch) { b.release("a", "L1", e, lease.CallerGone, 0) }, false},
+		{"caller gone, one unknown", func(b *bench, e epoch.Epoch) { b.release("a", "L1", e, lease.CallerGone, 1) }, true},
 		{"expired", func(b *bench, _ epoch.Epoch) { b.passes(ttl + lockDelay); b.settle() }, true},
 		{"forced, receipt", func(b *bench, e epoch.Epoch) { b.force(e, false); b.release("a", "L1", e, lease.Released, 0) }, false},
 		{"forced, applied only", func(b *bench, e epoch.Epoch) { b.force(e, false); b.beats("a", 0); b.settle() }, true},
@@ -57,7 +58,7 @@ func TestI6_BlockedScopeAdmitsWhoComesToLook(t *testing.T) {
 	b := setup(t)
 	b.joins("a", "b")
 	e := b.owns("a", "L1")
-	b.release("a", "L1", e, lease.CallerGone, 0)
+	b.release("a", "L1", e, lease.CallerGone, 1)
 	got := b.acquire("b", "L2")
 	require.Equal(t, lease.ScopeBlocked, got.Reason)
 	require.Contains(t, got.Detail, "caller-gone")

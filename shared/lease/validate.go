@@ -14,8 +14,14 @@ func Validate(c Case, ch Change) error {
 	if err := validateHolders(after); err != nil {
 		return err
 	}
-	before := make(map[string]Lease, len(c.Leases))
+	if after.Scope.State == Open && (len(after.Unsettled) > 0 || after.Scope.Forgotten) {
+		return fmt.Errorf("lease: scope %s: open with %d unsettled leases, forgotten %t (I6)", after.Scope.Scope, len(after.Unsettled), after.Scope.Forgotten)
+	}
+	before := make(map[string]Lease, len(c.Leases)+len(c.Unsettled))
 	for _, l := range c.Leases {
+		before[l.ID] = l
+	}
+	for _, l := range c.Unsettled {
 		before[l.ID] = l
 	}
 	for _, l := range ch.Leases {
@@ -48,7 +54,10 @@ func validateHolders(after Case) error {
 
 func validateStep(was, is Record, old Lease, known bool, l Lease) error {
 	if !known {
-		if l.State == Granted && l.Epoch > was.Epoch && l.Epoch == is.Epoch {
+		if l.Purpose == Work && (was.State != Open || is.State != Open) {
+			return fmt.Errorf("lease: %s: granted for work on a scope that is %s (I6)", l.ID, was.State)
+		}
+		if begins(l) && l.Epoch > was.Epoch && l.Epoch == is.Epoch {
 			return nil
 		}
 		return fmt.Errorf("lease: %s: new lease in state %s with epoch %d over %d (I2)", l.ID, l.State, l.Epoch, was.Epoch)
@@ -74,6 +83,12 @@ func validateSet(c, after Case, old Lease, known bool, l Lease) error {
 		return fmt.Errorf("lease: %s: becomes %s while its session stays at set version %d", l.ID, l.State, was.SetVersion)
 	}
 	return nil
+}
+
+// begins reports whether a lease may come into being in this state: granted to
+// a session, or, to a person, live at once.
+func begins(l Lease) bool {
+	return l.State == Granted || (l.byPerson() && l.State == Live)
 }
 
 func rank(s State) int {
