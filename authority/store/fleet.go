@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/forgeyard/concurrency/shared/lease"
@@ -41,6 +42,17 @@ type Node struct {
 	SeenAt      time.Time
 }
 
+// Refuses says why a certificate of the node is not taken; empty: it is.
+func (n Node) Refuses(c Certificate) string {
+	switch {
+	case n.State == NodeRevoked || n.State == NodeRemoved:
+		return fmt.Sprintf("node %s was %s by %s on %s: %s", n.Name, n.State, n.ChangedBy, n.ChangedAt.Format(time.RFC3339), n.Reason)
+	case c.IssuedAt.Before(n.AdmitFrom):
+		return fmt.Sprintf("node %s was removed and enrolled anew: this certificate is of before", n.Name)
+	}
+	return ""
+}
+
 // NodeChange is a person's decision about a node.
 type NodeChange struct {
 	Name   string
@@ -75,8 +87,9 @@ type Fleet interface {
 	// certificates from that one on.
 	SeeNode(ctx context.Context, name string, tenants []string, c Certificate, enrolled bool) (Node, error)
 	Node(ctx context.Context, name string) (Node, error)
-	// Nodes lists them by name.
+	// Nodes lists them by name; Refused only those that are not admitted.
 	Nodes(ctx context.Context) ([]Node, error)
+	Refused(ctx context.Context) ([]string, error)
 	// ChangeNode writes a decision and its audit line, both or none. It fails
 	// with ErrConflict when the node's state is not c.From any more.
 	ChangeNode(ctx context.Context, c NodeChange) error

@@ -46,6 +46,7 @@ type Batch struct {
 	Scopes   []scope.Scope // created when missing
 	Sessions []string      // by id
 	Nodes    []string      // the session of the node that has not ended
+	Evidence bool          // what Scopes' ended leases left behind is decided upon
 }
 
 // Loaded is what the transaction found, under its locks.
@@ -59,6 +60,13 @@ type Loaded struct {
 	Scopes   map[scope.ID]lease.Record
 	Leases   map[scope.ID][]lease.Lease // not ended
 	Sessions map[string]lease.Session   // asked for, plus the holders' of Leases
+
+	// With Batch.Evidence: leases that ended uncleanly, and their open and
+	// unknown effects.
+	Unsettled map[scope.ID][]lease.Lease
+	Evidence  map[scope.ID][]lease.Evidence
+
+	Switchover bool // a planned change of the database is under way (PrepareSwitchover)
 }
 
 // Changes is what decide wants written: at most one row per key.
@@ -68,6 +76,7 @@ type Changes struct {
 	Sessions []lease.Session
 	Audit    []lease.Audit
 	Results  map[int][]byte // by index into Batch.Commands
+	Evidence []lease.Evidence
 }
 
 // Identity names the history that a transaction saw: a new system or timeline
@@ -98,6 +107,7 @@ type Set struct {
 	Version lease.SetVersion
 	Leases  []lease.Lease // not ended
 	Ended   []EndedLease  // of the ids asked for
+	Owed    []lease.Lease // of the session's node, ended uncleanly and not settled
 }
 
 // EndedLease is a tombstone with the scope's present holder, so that a loser
@@ -128,6 +138,14 @@ type Incarnation struct {
 	ID      string           // ULID of the process
 	Witness epoch.Generation // highest verified generation known outside the store, or 0
 	Live    time.Duration    // another incarnation renewed within this is live
+
+	// Recover says why the history is to be treated as cut although nothing
+	// shows it; empty: it is not (Enlist only).
+	Recover string
+	// Forget decides what a cut does to everything that the store still has;
+	// it runs in the transaction of the raise, which nothing else can run
+	// beside. nil: nothing (Enlist only).
+	Forget func(l Loaded, why string) (Changes, error)
 }
 
 // Standing is what the store says of an incarnation.
@@ -138,6 +156,7 @@ type Standing struct {
 	Raised     bool // the generation rose: nobody else was live, or the history may have been cut
 	Cut        bool // the history may have been cut since the store was last in use (Enlist only)
 	Missing    bool // this incarnation's row is gone: the history was cut (Renew only)
+	Switchover bool // the timeline changed as PrepareSwitchover had announced: nothing was forgotten (Enlist only)
 }
 
 // Store is the contract. Implementations are safe for concurrent use.
@@ -165,6 +184,14 @@ type Store interface {
 	// when the witness is ahead. Renew keeps it alive.
 	Enlist(ctx context.Context, inc Incarnation) (Standing, error)
 	Renew(ctx context.Context, inc Incarnation) (Standing, error)
+
+	// PrepareSwitchover stops grants for ten minutes and leaves a nonce: a new
+	// timeline that holds it, once and within that time, keeps its leases
+	// (DESIGN 5.8). An empty nonce takes it back. ErrUnsupported on a store
+	// without timelines.
+	PrepareSwitchover(ctx context.Context, nonce string) error
+
+	Evidence
 
 	// Leases, Scope, Closed, Sessions and Audit are reads for people. Closed
 	// lists the scopes that are not open.

@@ -56,6 +56,12 @@ func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) {
 	return collect(rows, err, scanNode)
 }
 
+// Refused implements store.Fleet.
+func (s *Store) Refused(ctx context.Context) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `SELECT name FROM node WHERE state <> 'admitted' ORDER BY name`)
+	return collect(rows, err, pgx.RowTo[string])
+}
+
 // ChangeNode implements store.Fleet. One statement writes the state and the
 // audit line; whoever comes second finds another state.
 func (s *Store) ChangeNode(ctx context.Context, c store.NodeChange) error {

@@ -41,6 +41,10 @@ func (s *Store) Set(ctx context.Context, session string, known []string) (store.
 		if set.Ended, err = tombstones(ctx, tx, session, known); err != nil {
 			return err
 		}
+		rows, err = tx.Query(ctx, `SELECT `+leaseColumns+` FROM lease l WHERE l.node = $1 AND l.unsettled ORDER BY l.id`, set.Session.Node)
+		if set.Owed, err = collect(rows, err, scanLease); err != nil {
+			return err
+		}
 		rows, err = tx.Query(ctx, standingQuery)
 		st, err := collect(rows, err, scanStanding)
 		if err != nil || len(st) == 0 {
@@ -147,7 +151,7 @@ func (s *Store) Scope(ctx context.Context, sc scope.Scope) (store.ScopeView, err
 	v := store.ScopeView{Record: lease.Record{Scope: sc, State: lease.Open}, Sessions: map[string]lease.Session{}}
 	err := s.inSnapshot(ctx, func(tx pgx.Tx) error {
 		id := sc.ID()
-		rows, err := tx.Query(ctx, `SELECT name, epoch, state, reason FROM scope WHERE id = $1`, id[:])
+		rows, err := tx.Query(ctx, `SELECT `+recordColumns+` FROM scope WHERE id = $1`, id[:])
 		recs, err := collect(rows, err, scanRecord)
 		if err != nil || len(recs) == 0 {
 			return err

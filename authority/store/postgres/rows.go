@@ -43,7 +43,7 @@ func scanSession(r pgx.CollectableRow) (lease.Session, error) {
 
 const leaseColumns = `l.id, l.scope, l.slots, l.exclusive, l.holder_kind, l.holder_id, l.session, l.node, l.epoch, l.purpose,
 	l.state, l.acquired_at, l.claim_by, l.max_until, l.drain_until, l.drain_generation, l.drain_version, l.ended_at,
-	l.end_reason, l.ended_by, l.end_detail, l.unknown_effects`
+	l.end_reason, l.ended_by, l.end_detail, l.unknown_effects, l.unsettled, l.accounted, l.confirm`
 
 func scanLease(r pgx.CollectableRow) (lease.Lease, error) {
 	var (
@@ -54,7 +54,7 @@ func scanLease(r pgx.CollectableRow) (lease.Lease, error) {
 	)
 	err := r.Scan(&l.ID, &name, &l.Slots, &l.Exclusive, &l.Holder.Kind, &l.Holder.ID, &l.Session, &l.Node, &e, &l.Purpose,
 		&l.State, &l.AcquiredAt, &l.ClaimBy, &until, &drained, &l.DrainVersion.Generation, &l.DrainVersion.Version, &done,
-		&l.EndReason, &l.EndedBy, &l.EndDetail, &l.Unknown)
+		&l.EndReason, &l.EndedBy, &l.EndDetail, &l.Unknown, &l.Unsettled, &l.Accounted, &l.Confirm)
 	if err != nil {
 		return lease.Lease{}, err
 	}
@@ -65,13 +65,15 @@ func scanLease(r pgx.CollectableRow) (lease.Lease, error) {
 	return l, err
 }
 
+const recordColumns = `name, epoch, state, reason, forgotten`
+
 func scanRecord(r pgx.CollectableRow) (lease.Record, error) {
 	var (
 		rec  lease.Record
 		name string
 		e    int64
 	)
-	if err := r.Scan(&name, &e, &rec.State, &rec.Reason); err != nil {
+	if err := r.Scan(&name, &e, &rec.State, &rec.Reason, &rec.Forgotten); err != nil {
 		return lease.Record{}, err
 	}
 	rec.Epoch = epoch.Epoch(e)

@@ -146,12 +146,15 @@ func load(ctx context.Context, conn *pgxpool.Conn, b store.Batch) (store.Loaded,
 	p.Queue(begin)
 	queueCommands(p, b.Commands)
 	ids, _ := scopeArrays(b.Scopes)
-	p.Queue(`SELECT name, epoch, state, reason FROM scope WHERE id = ANY($1::bytea[]) ORDER BY id FOR UPDATE`, ids)
+	p.Queue(`SELECT `+recordColumns+` FROM scope WHERE id = ANY($1::bytea[]) ORDER BY id FOR UPDATE`, ids)
 	p.Queue(`SELECT `+leaseColumns+` FROM lease l WHERE l.scope_id = ANY($1::bytea[]) AND l.state <> 'ended' ORDER BY l.epoch`, ids)
 	p.Queue(`SELECT `+sessionColumns+` FROM session s
 		WHERE s.id = ANY($1::text[]) OR (s.node = ANY($2::text[]) AND s.ended = '')
 		   OR s.id IN (SELECT l.session FROM lease l WHERE l.scope_id = ANY($3::bytea[]) AND l.state <> 'ended')
 		ORDER BY s.id FOR UPDATE OF s`, nonNil(b.Sessions), nonNil(b.Nodes), ids)
+	if b.Evidence {
+		queueLeftBehind(p, ids)
+	}
 	p.Queue(standingQuery)
 	results := conn.SendBatch(ctx, p)
 	l, err := readLoaded(results, b)
@@ -218,6 +221,11 @@ func readLoaded(r pgx.BatchResults, b store.Batch) (store.Loaded, error) {
 		return l, err
 	}
 	index(&l, records, leases, sessions)
+	if b.Evidence {
+		if err := readLeftBehind(r, &l); err != nil {
+			return l, err
+		}
+	}
 	rows, err = r.Query()
 	st, err := collect(rows, err, scanStanding)
 	if err != nil {
@@ -226,7 +234,7 @@ func readLoaded(r pgx.BatchResults, b store.Batch) (store.Loaded, error) {
 	if len(st) == 0 {
 		return l, fmt.Errorf("%w: the authority's row is missing", store.ErrSchema)
 	}
-	l.Identity, l.Generation, l.Now = st[0].Identity, st[0].Generation, st[0].Now
+	l.Identity, l.Generation, l.Now, l.Switchover = st[0].Identity, st[0].Generation, st[0].Now, st[0].Switchover
 	return l, nil
 }
 
@@ -238,16 +246,21 @@ func distinct(scopes []scope.Scope) int {
 	return len(seen)
 }
 
+func byScope[T any](rows []T, of func(T) scope.Scope) map[scope.ID][]T {
+	out := make(map[scope.ID][]T)
+	for _, v := range rows {
+		id := of(v).ID()
+		out[id] = append(out[id], v)
+	}
+	return out
+}
+
 func index(l *store.Loaded, records []lease.Record, leases []lease.Lease, sessions []lease.Session) {
 	l.Scopes = make(map[scope.ID]lease.Record, len(records))
 	for _, r := range records {
 		l.Scopes[r.Scope.ID()] = r
 	}
-	l.Leases = make(map[scope.ID][]lease.Lease)
-	for _, ls := range leases {
-		id := ls.Scope.ID()
-		l.Leases[id] = append(l.Leases[id], ls)
-	}
+	l.Leases = byScope(leases, func(ls lease.Lease) scope.Scope { return ls.Scope })
 	l.Sessions = make(map[string]lease.Session, len(sessions))
 	for _, s := range sessions {
 		l.Sessions[s.ID] = s

@@ -15,7 +15,9 @@ func (s *Store) Prune(ctx context.Context, keep store.Retention, limit int) erro
 		keep  time.Duration
 	}{
 		{`DELETE FROM command WHERE (principal, id) IN (SELECT principal, id FROM command WHERE at < clock_timestamp() - $1::interval ORDER BY at LIMIT $2)`, keep.Commands},
-		{`DELETE FROM lease WHERE id IN (SELECT id FROM lease WHERE state = 'ended' AND ended_at < clock_timestamp() - $1::interval ORDER BY ended_at LIMIT $2)`, keep.Ended},
+		{`DELETE FROM lease WHERE id IN (SELECT id FROM lease WHERE state = 'ended' AND NOT unsettled AND ended_at < clock_timestamp() - $1::interval ORDER BY ended_at LIMIT $2)`, keep.Ended},
+		{`DELETE FROM effect WHERE id IN (SELECT e.id FROM effect e WHERE e.reported_at < clock_timestamp() - $1::interval
+			AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.id = e.lease AND (l.unsettled OR l.state <> 'ended')) LIMIT $2)`, keep.Ended},
 		{`DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE at < clock_timestamp() - $1::interval ORDER BY at LIMIT $2)`, keep.Audit},
 		{`DELETE FROM session WHERE id IN (SELECT s.id FROM session s WHERE s.ended <> '' AND s.ended_at < clock_timestamp() - $1::interval
 			AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.session = s.id AND l.state <> 'ended') LIMIT $2)`, keep.Ended},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forgeyard/concurrency/authority/store"
 	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/scope"
 )
 
 // The writes of one transaction are one statement for each kind of row, with
@@ -21,9 +22,11 @@ import (
 func queueWrites(p *pgx.Batch, b store.Batch, l store.Loaded, c store.Changes) {
 	queueScopes(p, c.Scopes)
 	known := make(map[string]bool)
-	for _, leases := range l.Leases {
-		for _, ls := range leases {
-			known[ls.ID] = true
+	for _, held := range []map[scope.ID][]lease.Lease{l.Leases, l.Unsettled} {
+		for _, leases := range held {
+			for _, ls := range leases {
+				known[ls.ID] = true
+			}
 		}
 	}
 	updated, inserted := split(c.Sessions, func(s lease.Session) bool { _, ok := l.Sessions[s.ID]; return ok })
@@ -34,6 +37,7 @@ func queueWrites(p *pgx.Batch, b store.Batch, l store.Loaded, c store.Changes) {
 	queueLeaseInserts(p, granted)
 	queueResults(p, b.Commands, c.Results)
 	queueAudit(p, c.Audit)
+	queueEvidence(p, c.Evidence)
 }
 
 func split[T any](all []T, first func(T) bool) (yes, no []T) {
@@ -60,12 +64,13 @@ func queueScopes(p *pgx.Batch, recs []lease.Record) {
 	if len(recs) == 0 {
 		return
 	}
-	p.Queue(`UPDATE scope s SET epoch = t.epoch, state = t.state, reason = t.reason
-		FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::text[]) AS t(id, epoch, state, reason) WHERE s.id = t.id`,
+	p.Queue(`UPDATE scope s SET epoch = t.epoch, state = t.state, reason = t.reason, forgotten = t.forgotten
+		FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::text[], $5::boolean[]) AS t(id, epoch, state, reason, forgotten) WHERE s.id = t.id`,
 		column(recs, func(r lease.Record) []byte { id := r.Scope.ID(); return id[:] }),
 		column(recs, func(r lease.Record) int64 { return int64(r.Epoch) }),
 		column(recs, func(r lease.Record) string { return string(r.State) }),
-		column(recs, func(r lease.Record) string { return r.Reason }))
+		column(recs, func(r lease.Record) string { return r.Reason }),
+		column(recs, func(r lease.Record) bool { return r.Forgotten }))
 }
 
 func queueSessionUpdates(p *pgx.Batch, ss []lease.Session) {
@@ -103,10 +108,10 @@ func queueLeaseUpdates(p *pgx.Batch, ls []lease.Lease) {
 	}
 	p.Queue(`UPDATE lease l SET state = t.state, max_until = t.max_until, drain_until = t.drain_until,
 		drain_generation = t.dg, drain_version = t.dv, ended_at = t.ended_at, end_reason = t.reason, ended_by = t.ended_by,
-		end_detail = t.detail, unknown_effects = t.unknown
+		end_detail = t.detail, unknown_effects = t.unknown, unsettled = t.unsettled, accounted = t.accounted
 		FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::bigint[], $7::timestamptz[],
-		$8::text[], $9::text[], $10::text[], $11::integer[])
-		AS t(id, state, max_until, drain_until, dg, dv, ended_at, reason, ended_by, detail, unknown) WHERE l.id = t.id`,
+		$8::text[], $9::text[], $10::text[], $11::integer[], $12::boolean[], $13::boolean[])
+		AS t(id, state, max_until, drain_until, dg, dv, ended_at, reason, ended_by, detail, unknown, unsettled, accounted) WHERE l.id = t.id`,
 		column(ls, func(l lease.Lease) string { return l.ID }),
 		column(ls, func(l lease.Lease) string { return string(l.State) }),
 		column(ls, func(l lease.Lease) *time.Time { return orNull(l.MaxUntil) }),
@@ -117,7 +122,9 @@ func queueLeaseUpdates(p *pgx.Batch, ls []lease.Lease) {
 		column(ls, func(l lease.Lease) string { return string(l.EndReason) }),
 		column(ls, func(l lease.Lease) string { return l.EndedBy }),
 		column(ls, func(l lease.Lease) string { return l.EndDetail }),
-		column(ls, func(l lease.Lease) int32 { return int32(l.Unknown) }))
+		column(ls, func(l lease.Lease) int32 { return int32(l.Unknown) }),
+		column(ls, func(l lease.Lease) bool { return l.Unsettled }),
+		column(ls, func(l lease.Lease) bool { return l.Accounted }))
 }
 
 // queueLeaseInserts writes grants. A grant that ended within its own batch is
@@ -131,14 +138,15 @@ func queueLeaseInserts(p *pgx.Batch, ls []lease.Lease) {
 	slices.SortStableFunc(ls, func(a, b lease.Lease) int { return boolRank(a) - boolRank(b) })
 	p.Queue(`INSERT INTO lease (id, scope_id, scope, slots, exclusive, holder_kind, holder_id, session, node, epoch, purpose,
 		state, acquired_at, claim_by, max_until, drain_until, drain_generation, drain_version, ended_at, end_reason, ended_by,
-		end_detail, unknown_effects)
+		end_detail, unknown_effects, unsettled, accounted, confirm)
 		SELECT id, scope_id, scope, slots::integer[], exclusive, hk, hi, session, node, epoch, purpose, state, acquired_at, claim_by,
-		max_until, drain_until, dg, dv, ended_at, reason, ended_by, detail, unknown
+		max_until, drain_until, dg, dv, ended_at, reason, ended_by, detail, unknown, unsettled, accounted, confirm
 		FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[], $8::text[], $9::text[],
 		$10::bigint[], $11::text[], $12::text[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::timestamptz[],
-		$17::integer[], $18::bigint[], $19::timestamptz[], $20::text[], $21::text[], $22::text[], $23::integer[])
+		$17::integer[], $18::bigint[], $19::timestamptz[], $20::text[], $21::text[], $22::text[], $23::integer[],
+		$24::boolean[], $25::boolean[], $26::boolean[])
 		AS t(id, scope_id, scope, slots, exclusive, hk, hi, session, node, epoch, purpose, state, acquired_at, claim_by, max_until,
-		drain_until, dg, dv, ended_at, reason, ended_by, detail, unknown)`,
+		drain_until, dg, dv, ended_at, reason, ended_by, detail, unknown, unsettled, accounted, confirm)`,
 		leaseArrays(ls)...)
 }
 
@@ -174,6 +182,9 @@ func leaseArrays(ls []lease.Lease) []any {
 		column(ls, func(l lease.Lease) string { return l.EndedBy }),
 		column(ls, func(l lease.Lease) string { return l.EndDetail }),
 		column(ls, func(l lease.Lease) int32 { return int32(l.Unknown) }),
+		column(ls, func(l lease.Lease) bool { return l.Unsettled }),
+		column(ls, func(l lease.Lease) bool { return l.Accounted }),
+		column(ls, func(l lease.Lease) bool { return l.Confirm }),
 	}
 }
 

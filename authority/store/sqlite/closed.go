@@ -8,6 +8,6 @@ import (
 
 // Closed implements store.Store.
 func (s *Store) Closed(ctx context.Context, limit int) ([]lease.Record, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT name, epoch, state, reason FROM scope WHERE state <> 'open' LIMIT ?`, limit)
+	rows, err := s.read.QueryContext(ctx, `SELECT `+recordColumns+` FROM scope WHERE state <> 'open' LIMIT ?`, limit)
 	return collect(rows, err, scanRecord)
 }

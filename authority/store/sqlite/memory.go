@@ -20,6 +20,23 @@ type memoryRecord struct {
 	Authority   string           `json:"authority"`
 	Incarnation int64            `json:"incarnation"`
 	Generation  epoch.Generation `json:"generation"`
+	Renewals    int64            `json:"renewals"` // the file has at least as many
+	// Starting: the file may not have reached Incarnation yet.
+	Starting bool `json:"starting,omitempty"`
+}
+
+// cut says for people what shows that the file is older than this memory, or
+// nothing. A start that was interrupted leaves the memory one start ahead of a
+// file in which nothing has happened since.
+func (m memoryRecord) cut(incarnation, renewals int64) string {
+	interrupted := m.Starting && m.Incarnation == incarnation+1
+	switch {
+	case m.Incarnation != incarnation && !interrupted:
+		return fmt.Sprintf("the file is from start %d, the outside memory from start %d", incarnation, m.Incarnation)
+	case m.Renewals > renewals:
+		return fmt.Sprintf("the file is %d renewals behind the outside memory", m.Renewals-renewals)
+	}
+	return ""
 }
 
 // load returns the zero record when there is no file yet.
@@ -40,6 +57,15 @@ func (m memory) load() (memoryRecord, error) {
 
 // save replaces the file so that after a crash the old or the new one stands.
 func (m memory) save(r memoryRecord) error {
+	if err := m.note(r, (*os.File).Sync); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(m.path))
+}
+
+// note is save without its waits for the disk: after a power loss an older
+// record may stand.
+func (m memory) note(r memoryRecord, sync func(*os.File) error) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write outside memory: %w", err)
@@ -50,14 +76,14 @@ func (m memory) save(r memoryRecord) error {
 	}
 	defer os.Remove(temp.Name())
 	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Sync(), temp.Close())
+	err = errors.Join(err, sync(temp), temp.Close())
 	if err != nil {
 		return fmt.Errorf("write outside memory: %w", err)
 	}
 	if err := os.Rename(temp.Name(), m.path); err != nil {
 		return fmt.Errorf("write outside memory: %w", err)
 	}
-	return syncDir(filepath.Dir(m.path))
+	return nil
 }
 
 func syncDir(dir string) error {

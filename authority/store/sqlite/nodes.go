@@ -65,6 +65,12 @@ func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) {
 	return collect(rows, err, scanNode)
 }
 
+// Refused implements store.Fleet.
+func (s *Store) Refused(ctx context.Context) ([]string, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT name FROM node WHERE state <> 'admitted' ORDER BY name`)
+	return collect(rows, err, func(r row) (name string, err error) { return name, r.Scan(&name) })
+}
+
 // ChangeNode implements store.Fleet.
 func (s *Store) ChangeNode(ctx context.Context, c store.NodeChange) error {
 	return s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -57,6 +58,8 @@ type Store struct {
 	memory memory
 	// prepared are the statements of the writing connection.
 	prepared map[string]*sql.Stmt
+
+	remembered atomic.Pointer[memoryRecord] // what the outside memory was last told
 }
 
 var _ store.Store = (*Store)(nil)

@@ -46,6 +46,10 @@ func (s *Store) Set(ctx context.Context, session string, known []string) (store.
 		if set.Ended, err = tombstones(ctx, tx, session, known); err != nil {
 			return err
 		}
+		rows, err = tx.QueryContext(ctx, `SELECT `+leaseColumns+` FROM lease l WHERE l.node = ? AND l.unsettled ORDER BY l.id`, found.Node)
+		if set.Owed, err = collect(rows, err, scanLease); err != nil {
+			return err
+		}
 		set.Now = s.now()
 		return nil
 	})

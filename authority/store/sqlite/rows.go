@@ -77,7 +77,7 @@ const putSession = `INSERT INTO session (id, node, tenants, nonce, boot_id, lock
 
 const leaseColumns = `l.id, l.scope, l.slots, l.exclusive, l.holder_kind, l.holder_id, l.session, l.node, l.epoch, l.purpose,
 	l.state, l.acquired_at, l.claim_by, l.max_until, l.drain_until, l.drain_generation, l.drain_version, l.ended_at,
-	l.end_reason, l.ended_by, l.end_detail, l.unknown_effects`
+	l.end_reason, l.ended_by, l.end_detail, l.unknown_effects, l.unsettled, l.accounted, l.confirm`
 
 func scanLease(r row) (lease.Lease, error) {
 	var (
@@ -88,7 +88,7 @@ func scanLease(r row) (lease.Lease, error) {
 	)
 	err := r.Scan(&l.ID, &name, &slots, &l.Exclusive, &l.Holder.Kind, &l.Holder.ID, &l.Session, &l.Node, &e, &l.Purpose,
 		&l.State, &acquired, &claim, &until, &drained, &l.DrainVersion.Generation, &l.DrainVersion.Version, &done,
-		&l.EndReason, &l.EndedBy, &l.EndDetail, &l.Unknown)
+		&l.EndReason, &l.EndedBy, &l.EndDetail, &l.Unknown, &l.Unsettled, &l.Accounted, &l.Confirm)
 	if err != nil {
 		return lease.Lease{}, err
 	}
@@ -110,19 +110,21 @@ func leaseValues(l lease.Lease) []any {
 		l.ID, id[:], l.Scope.String(), toJSON(l.Slots), l.Exclusive, string(l.Holder.Kind), l.Holder.ID, l.Session, l.Node,
 		int64(l.Epoch), string(l.Purpose), string(l.State), micros(l.AcquiredAt), micros(l.ClaimBy), micros(l.MaxUntil),
 		micros(l.DrainUntil), l.DrainVersion.Generation, l.DrainVersion.Version, micros(l.EndedAt), string(l.EndReason),
-		l.EndedBy, l.EndDetail, l.Unknown,
+		l.EndedBy, l.EndDetail, l.Unknown, l.Unsettled, l.Accounted, l.Confirm,
 	}
 }
 
 const putLease = `INSERT INTO lease (id, scope_id, scope, slots, exclusive, holder_kind, holder_id, session, node, epoch, purpose,
 	state, acquired_at, claim_by, max_until, drain_until, drain_generation, drain_version, ended_at, end_reason, ended_by,
-	end_detail, unknown_effects)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	end_detail, unknown_effects, unsettled, accounted, confirm)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (id) DO UPDATE SET state = excluded.state, max_until = excluded.max_until, drain_until = excluded.drain_until,
 	drain_generation = excluded.drain_generation, drain_version = excluded.drain_version, ended_at = excluded.ended_at,
 	end_reason = excluded.end_reason, ended_by = excluded.ended_by, end_detail = excluded.end_detail,
-	unknown_effects = excluded.unknown_effects
+	unknown_effects = excluded.unknown_effects, unsettled = excluded.unsettled, accounted = excluded.accounted
 	WHERE lease.scope_id = excluded.scope_id AND lease.session = excluded.session AND lease.epoch = excluded.epoch`
+
+const recordColumns = `name, epoch, state, reason, forgotten`
 
 func scanRecord(r row) (lease.Record, error) {
 	var (
@@ -130,7 +132,7 @@ func scanRecord(r row) (lease.Record, error) {
 		name string
 		e    int64
 	)
-	if err := r.Scan(&name, &e, &rec.State, &rec.Reason); err != nil {
+	if err := r.Scan(&name, &e, &rec.State, &rec.Reason, &rec.Forgotten); err != nil {
 		return lease.Record{}, err
 	}
 	parsed, err := scope.Parse(name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/forgeyard/concurrency/authority/store"
@@ -29,6 +30,7 @@ func standing(ctx context.Context, q querier) (store.Identity, epoch.Generation,
 // may run ahead, never behind.
 func (s *Store) Enlist(ctx context.Context, inc store.Incarnation) (store.Standing, error) {
 	var st store.Standing
+	var written memoryRecord
 	err := s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		remembered, err := s.memory.load()
 		if err != nil {
@@ -47,19 +49,52 @@ func (s *Store) Enlist(ctx context.Context, inc store.Incarnation) (store.Standi
 			return err
 		}
 		st.Raised = true
-		var incarnation int64
-		if err := tx.QueryRowContext(ctx, `SELECT incarnation FROM authority`).Scan(&incarnation); err != nil {
+		var incarnation, renewals int64
+		if err := tx.QueryRowContext(ctx, `SELECT incarnation, renewals FROM authority`).Scan(&incarnation, &renewals); err != nil {
 			return translate(err)
 		}
-		st.Cut = remembered.Incarnation != incarnation // put back, or the memory is gone
+		why := cutReason(inc, remembered.cut(incarnation, renewals), stored)
+		st.Cut = why != ""
 		incarnation = max(incarnation, remembered.Incarnation) + 1
-		if err := s.memory.save(memoryRecord{Authority: identity.System, Incarnation: incarnation, Generation: st.Generation}); err != nil {
+		written = memoryRecord{Authority: identity.System, Incarnation: incarnation, Generation: st.Generation, Renewals: renewals, Starting: true}
+		if err := s.memory.save(written); err != nil {
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 		}
 		st.Identity = store.Identity{System: identity.System, Timeline: strconv.FormatInt(incarnation, 10)}
+		if st.Cut && inc.Forget != nil {
+			if err := s.forget(ctx, tx, st, inc, why); err != nil {
+				return err
+			}
+		}
 		return s.writeStanding(ctx, tx, inc.ID, incarnation, st)
 	})
-	return st, err
+	if err != nil {
+		return store.Standing{}, err
+	}
+	return st, s.remember(written, written.Renewals)
+}
+
+// remember notes that the file has come as far as this.
+func (s *Store) remember(r memoryRecord, renewals int64) error {
+	r.Renewals, r.Starting = renewals, false
+	s.remembered.Store(&r)
+	if err := s.memory.note(r, func(*os.File) error { return nil }); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// cutReason says for people what shows that the history was cut, or nothing.
+func cutReason(inc store.Incarnation, behind string, stored epoch.Generation) string {
+	switch {
+	case inc.Recover != "":
+		return "recovery was asked for: " + inc.Recover
+	case behind != "": // put back, or the memory is gone
+		return behind
+	case inc.Witness != 0 && inc.Witness >= stored:
+		return fmt.Sprintf("generation %d was seen, the file had %d", inc.Witness, stored)
+	}
+	return ""
 }
 
 func (s *Store) writeStanding(ctx context.Context, tx writeTx, id string, incarnation int64, st store.Standing) error {
@@ -76,6 +111,7 @@ func (s *Store) writeStanding(ctx context.Context, tx writeTx, id string, incarn
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, inc store.Incarnation) (store.Standing, error) {
 	var st store.Standing
+	var renewals int64
 	err := s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
 		var err error
 		if st.Identity, st.Generation, err = standing(ctx, tx); err != nil {
@@ -87,9 +123,18 @@ func (s *Store) Renew(ctx context.Context, inc store.Incarnation) (store.Standin
 			return translate(err)
 		}
 		n, err := done.RowsAffected()
+		if err != nil {
+			return translate(err)
+		}
 		st.Missing = n == 0
-		return translate(err)
+		return translate(tx.QueryRowContext(ctx, `UPDATE authority SET renewals = renewals + 1 RETURNING renewals`).Scan(&renewals))
 	})
+	if err != nil {
+		return store.Standing{}, err
+	}
+	if r := s.remembered.Load(); r != nil && !st.Missing {
+		err = s.remember(*r, renewals)
+	}
 	return st, err
 }
 

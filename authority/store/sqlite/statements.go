@@ -13,9 +13,9 @@ const (
 	insertCommand  = `INSERT INTO command (principal, id, digest, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	selectCommand  = `SELECT digest, result FROM command WHERE principal = ? AND id = ?`
 	updateResult   = `UPDATE command SET result = ? WHERE principal = ? AND id = ?`
-	selectScope    = `SELECT name, epoch, state, reason FROM scope WHERE id = ?`
+	selectScope    = `SELECT ` + recordColumns + ` FROM scope WHERE id = ?`
 	insertScope    = `INSERT INTO scope (id, name, epoch, state, reason) VALUES (?, ?, 0, 'open', '')`
-	updateScope    = `UPDATE scope SET epoch = ?, state = ?, reason = ? WHERE id = ?`
+	updateScope    = `UPDATE scope SET epoch = ?, state = ?, reason = ?, forgotten = ? WHERE id = ?`
 	leasesOfScope  = `SELECT ` + leaseColumns + ` FROM lease l WHERE l.scope_id = ? AND l.state <> 'ended' ORDER BY l.epoch`
 	sessionByID    = `SELECT ` + sessionColumns + ` FROM session s WHERE s.id = ?`
 	sessionByNode  = `SELECT ` + sessionColumns + ` FROM session s WHERE s.node = ? AND s.ended = ''`

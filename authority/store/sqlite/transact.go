@@ -71,6 +71,11 @@ func (s *Store) load(ctx context.Context, tx writeTx, b store.Batch) (store.Load
 	if l.Sessions, err = lockSessions(ctx, tx, b, l.Leases); err != nil {
 		return l, err
 	}
+	if b.Evidence {
+		if err := loadLeftBehind(ctx, tx, b.Scopes, &l); err != nil {
+			return l, err
+		}
+	}
 	l.Identity, l.Generation, err = standing(ctx, tx)
 	return l, err
 }
@@ -176,7 +181,7 @@ func lockSessions(ctx context.Context, tx querier, b store.Batch, held map[scope
 func (s *Store) save(ctx context.Context, tx writeTx, b store.Batch, l store.Loaded, c store.Changes) error {
 	for _, rec := range c.Scopes {
 		id := rec.Scope.ID()
-		_, err := tx.ExecContext(ctx, updateScope, int64(rec.Epoch), string(rec.State), rec.Reason, id[:])
+		_, err := tx.ExecContext(ctx, updateScope, int64(rec.Epoch), string(rec.State), rec.Reason, rec.Forgotten, id[:])
 		if err != nil {
 			return translate(err)
 		}
@@ -196,6 +201,9 @@ func (s *Store) save(ctx context.Context, tx writeTx, b store.Batch, l store.Loa
 		if err != nil {
 			return translate(err)
 		}
+	}
+	if err := s.putEvidence(ctx, tx, c.Evidence); err != nil {
+		return err
 	}
 	return putAudit(ctx, tx, c.Audit)
 }

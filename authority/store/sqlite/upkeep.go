@@ -17,7 +17,9 @@ func (s *Store) Prune(ctx context.Context, keep store.Retention, limit int) erro
 			before int64
 		}{
 			{`DELETE FROM command WHERE (principal, id) IN (SELECT principal, id FROM command WHERE at < ? ORDER BY at LIMIT ?)`, before(keep.Commands)},
-			{`DELETE FROM lease WHERE id IN (SELECT id FROM lease WHERE state = 'ended' AND ended_at < ? ORDER BY ended_at LIMIT ?)`, before(keep.Ended)},
+			{`DELETE FROM lease WHERE id IN (SELECT id FROM lease WHERE state = 'ended' AND NOT unsettled AND ended_at < ? ORDER BY ended_at LIMIT ?)`, before(keep.Ended)},
+			{`DELETE FROM effect WHERE id IN (SELECT e.id FROM effect e WHERE e.reported_at < ?
+				AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.id = e.lease AND (l.unsettled OR l.state <> 'ended')) LIMIT ?)`, before(keep.Ended)},
 			{`DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE at < ? ORDER BY at LIMIT ?)`, before(keep.Audit)},
 			{`DELETE FROM session WHERE id IN (SELECT s.id FROM session s WHERE s.ended <> '' AND s.ended_at < ?
 				AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.session = s.id AND l.state <> 'ended') LIMIT ?)`, before(keep.Ended)},

@@ -64,6 +64,9 @@ func nodeChanged(t *testing.T, b *Bench) {
 	change := store.NodeChange{Name: "n1", To: store.NodeRevoked, By: "person:sre", Reason: "stolen"}
 	require.NoError(t, b.Store.ChangeNode(t.Context(), change), "a node that never came")
 	require.ErrorIs(t, b.Store.ChangeNode(t.Context(), change), store.ErrConflict)
+	refused, err := b.DB.Open(t).Refused(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"n1"}, refused)
 	change.From, change.To = store.NodeAdmitted, store.NodeRemoved
 	require.ErrorIs(t, b.Store.ChangeNode(t.Context(), change), store.ErrConflict)
 	change.From, change.To, change.Reason = store.NodeRevoked, store.NodeAdmitted, "found again"
@@ -71,6 +74,9 @@ func nodeChanged(t *testing.T, b *Bench) {
 	n, err := b.Store.Node(t.Context(), "n1")
 	require.NoError(t, err)
 	require.Equal(t, store.NodeAdmitted, n.State)
+	refused, err = b.Store.Refused(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, refused)
 	lines, err := b.Store.Audit(t.Context(), scope.Scope{}, 10)
 	require.NoError(t, err)
 	require.Len(t, lines, 2, "what did not happen is not recorded")

@@ -14,6 +14,7 @@ CREATE TABLE node (
     expires_at  timestamptz,
     seen_at     timestamptz
 );
+CREATE INDEX node_refused ON node (name) WHERE state <> 'admitted';
 
 ALTER TABLE join_token
     ADD COLUMN uses    integer     NOT NULL DEFAULT 0,

@@ -14,6 +14,7 @@ CREATE TABLE node (
     expires_at  INTEGER NOT NULL,
     seen_at     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX node_refused ON node (name) WHERE state <> 'admitted';
 
 ALTER TABLE join_token ADD COLUMN uses INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE join_token ADD COLUMN made_by TEXT NOT NULL DEFAULT '';
