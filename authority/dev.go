@@ -187,7 +187,7 @@ func (d *Dev) JoinToken(ctx context.Context, cfg Config) error {
 	defer s.Close()
 	text := coordinator.NewSecret()
 	err = s.PutJoinToken(ctx, store.JoinToken{
-		Hash: access.Hash(text), Tenants: d.tenants, UsesLeft: devUses, ExpiresAt: time.Now().Add(devValid),
+		Hash: access.Hash(text), Tenants: d.tenants, UsesLeft: devUses, ExpiresAt: time.Now().Add(devValid), MadeBy: "dev",
 	})
 	if err != nil {
 		return fmt.Errorf("store join token: %w", err)

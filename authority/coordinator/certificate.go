@@ -2,13 +2,18 @@ package coordinator
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/forgeyard/concurrency/authority/access"
+	"github.com/forgeyard/concurrency/authority/store"
+	"github.com/forgeyard/concurrency/shared/identity"
+	"github.com/forgeyard/concurrency/shared/lease"
 )
 
 // Issuer makes node certificates.
@@ -33,13 +38,6 @@ const CertificateExpired = "certificate-expired"
 
 // ErrCertificateExpired says the same of a request.
 var ErrCertificateExpired = errors.New(CertificateExpired)
-
-// Certificate is what a connected node proved itself with.
-type Certificate struct {
-	Issuer    string // key that signed it
-	IssuedAt  time.Time
-	ExpiresAt time.Time
-}
 
 // Expired reports whether the node's certificate has run out since it
 // connected: a connection is worth no longer than what opened it.
@@ -73,17 +71,52 @@ func (c *Coordinator) Enroll(ctx context.Context, token, node string, csrDER []b
 	if err := c.cfg.Issuer.Check(csrDER, node); err != nil {
 		return Enrolment{}, &InputError{Field: "csr_der", Value: clip(node), Problem: err.Error()}
 	}
+	if n, err := c.cfg.Store.Node(ctx, node); err != nil {
+		return Enrolment{}, err
+	} else if n.State == store.NodeRevoked {
+		return Enrolment{}, fmt.Errorf("%w: %s", ErrNodeRevoked, n.Refuses(store.Certificate{}))
+	}
 	spent, err := c.cfg.Store.SpendJoinToken(ctx, access.Hash(token))
 	if err != nil {
 		c.metrics.enrolRefused.Inc()
 		return Enrolment{}, err
 	}
-	chain, err := c.cfg.Issuer.Issue(csrDER, node, spent.Tenants, c.cfg.Clock.Now())
+	got, issued, err := c.issue(csrDER, node, spent.Tenants)
 	if err != nil {
-		return Enrolment{}, fmt.Errorf("issue certificate: %w", err)
+		return Enrolment{}, err
 	}
-	c.cfg.Log.Info("node enrolled", zap.String("node", node), zap.Strings("tenants", spent.Tenants))
-	return Enrolment{Chain: chain, Roots: c.cfg.Issuer.Roots()}, nil
+	n, err := c.cfg.Store.SeeNode(ctx, node, spent.Tenants, issued, true)
+	if err != nil {
+		return Enrolment{}, fmt.Errorf("record enrolment: %w", err)
+	}
+	if refusal := n.Refuses(issued); refusal != "" { // decided meanwhile
+		return Enrolment{}, fmt.Errorf("%w: %s", ErrNodeRevoked, refusal)
+	}
+	tenants := strings.Join(spent.Tenants, ", ")
+	err = c.cfg.Store.Record(ctx, lease.Audit{Actor: "token:" + spent.Fingerprint(), Action: "node-enrolled", Node: node, Reason: "for " + tenants})
+	if err != nil {
+		return Enrolment{}, fmt.Errorf("record enrolment: %w", err)
+	}
+	c.cfg.Log.Info("node enrolled", zap.String("node", node), zap.Strings("tenants", spent.Tenants), zap.String("token", spent.Fingerprint()))
+	return got, nil
+}
+
+func (c *Coordinator) issue(csrDER []byte, node string, tenants []string) (Enrolment, store.Certificate, error) {
+	now := c.cfg.Clock.Now()
+	chain, err := c.cfg.Issuer.Issue(csrDER, node, tenants, now)
+	if err != nil {
+		return Enrolment{}, store.Certificate{}, fmt.Errorf("issue certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(chain[0])
+	if err != nil {
+		return Enrolment{}, store.Certificate{}, fmt.Errorf("issue certificate: %w", err)
+	}
+	return Enrolment{Chain: chain, Roots: c.cfg.Issuer.Roots()}, CertificateOf(leaf), nil
+}
+
+// CertificateOf is what is remembered of a node's certificate.
+func CertificateOf(leaf *x509.Certificate) store.Certificate {
+	return store.Certificate{Issuer: identity.IssuerOf(leaf), IssuedAt: identity.IssuedAt(leaf), ExpiresAt: leaf.NotAfter}
 }
 
 // RenewCertificate issues a certificate for exactly the identity that the node
@@ -98,11 +131,19 @@ func (c *Coordinator) RenewCertificate(ctx context.Context, caller Caller, csrDE
 	if err := c.cfg.Issuer.Check(csrDER, caller.Node); err != nil {
 		return Enrolment{}, &InputError{Field: "csr_der", Value: clip(caller.Node), Problem: err.Error()}
 	}
-	chain, err := c.cfg.Issuer.Issue(csrDER, caller.Node, caller.Tenants, c.cfg.Clock.Now())
+	n, err := c.cfg.Store.Node(ctx, caller.Node)
 	if err != nil {
-		return Enrolment{}, fmt.Errorf("issue certificate: %w", err)
+		return Enrolment{}, err
+	}
+	if refusal := n.Refuses(caller.Certificate); refusal != "" {
+		return Enrolment{}, fmt.Errorf("%w: %s", ErrNodeRevoked, refusal)
+	}
+	got, issued, err := c.issue(csrDER, caller.Node, caller.Tenants)
+	if err != nil {
+		return Enrolment{}, err
 	}
 	c.metrics.renewals.Inc()
-	c.cfg.Log.Info("node certificate renewed", zap.String("node", caller.Node), zap.Strings("tenants", caller.Tenants))
-	return Enrolment{Chain: chain, Roots: c.cfg.Issuer.Roots()}, nil
+	c.cfg.Log.Info("node certificate renewed", zap.String("node", caller.Node), zap.Strings("tenants", caller.Tenants),
+		zap.Time("expires_at", issued.ExpiresAt))
+	return got, nil
 }

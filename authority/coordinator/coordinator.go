@@ -74,7 +74,7 @@ func (e *InputError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e
 type Caller struct {
 	Node        string
 	Tenants     []string
-	Certificate Certificate
+	Certificate store.Certificate
 }
 
 func (c Caller) principal() string { return "node:" + c.Node }

@@ -5,12 +5,15 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/forgeyard/concurrency/authority/access"
 	"github.com/forgeyard/concurrency/authority/store"
+	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 )
 
@@ -23,9 +26,9 @@ const (
 
 // CreateJoinToken makes a token with which nodes enrol for tenants. Its text is
 // returned once and stored as a hash only.
-func (c *Coordinator) CreateJoinToken(ctx context.Context, p access.Person, tenants []string, uses int, valid time.Duration) (string, error) {
+func (c *Coordinator) CreateJoinToken(ctx context.Context, p access.Person, tenants []string, uses int, valid time.Duration) (text, fingerprint string, err error) {
 	if err := p.May(access.Admin); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if uses == 0 {
 		uses = 1
@@ -34,17 +37,58 @@ func (c *Coordinator) CreateJoinToken(ctx context.Context, p access.Person, tena
 		valid = defaultValid
 	}
 	if err := checkToken(p, tenants, uses, valid); err != nil {
-		return "", err
+		return "", "", err
 	}
-	text := NewSecret()
-	err := c.cfg.Store.PutJoinToken(ctx, store.JoinToken{
-		Hash: access.Hash(text), Tenants: tenants, UsesLeft: uses, ExpiresAt: c.cfg.Engine.StoreNow().Add(valid),
-	})
+	text = NewSecret()
+	t := store.JoinToken{
+		Hash: access.Hash(text), Tenants: tenants, UsesLeft: uses, ExpiresAt: c.cfg.Engine.StoreNow().Add(valid), MadeBy: p.Principal(),
+	}
+	if err := c.cfg.Store.PutJoinToken(ctx, t); err != nil {
+		return "", "", fmt.Errorf("store join token: %w", err)
+	}
+	detail := fmt.Sprintf("token %s for %s, %d uses, valid for %s", t.Fingerprint(), strings.Join(tenants, ", "), uses, valid)
+	return text, t.Fingerprint(), c.recordToken(ctx, p, "join-token-made", detail)
+}
+
+func (c *Coordinator) recordToken(ctx context.Context, p access.Person, action, detail string) error {
+	if err := c.cfg.Store.Record(ctx, lease.Audit{Actor: p.Principal(), Action: action, Reason: detail}); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	c.cfg.Log.Info(action, zap.String("actor", p.Principal()), zap.String("detail", detail))
+	return nil
+}
+
+// JoinTokens lists the tokens for the person's tenants, newest first; those
+// that are spent or expired are kept for a while.
+func (c *Coordinator) JoinTokens(ctx context.Context, p access.Person) ([]store.JoinToken, error) {
+	if err := p.May(access.Admin); err != nil {
+		return nil, err
+	}
+	all, err := c.cfg.Store.JoinTokens(ctx)
 	if err != nil {
-		return "", fmt.Errorf("store join token: %w", err)
+		return nil, err
 	}
-	c.cfg.Log.Info("join token made", zap.String("actor", p.Principal()), zap.Strings("tenants", tenants), zap.Int("uses", uses))
-	return text, nil
+	return slices.DeleteFunc(all, func(t store.JoinToken) bool {
+		return slices.ContainsFunc(t.Tenants, func(tenant string) bool { return !p.Sees(tenant) })
+	}), nil
+}
+
+// RevokeJoinToken makes a token worthless. The nodes that joined with it stay.
+func (c *Coordinator) RevokeJoinToken(ctx context.Context, p access.Person, fingerprint string) error {
+	mine, err := c.JoinTokens(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, t := range mine {
+		if t.Fingerprint() != fingerprint {
+			continue
+		}
+		if err := c.cfg.Store.DropJoinToken(ctx, t.Hash); err != nil {
+			return err
+		}
+		return c.recordToken(ctx, p, "join-token-revoked", "token "+fingerprint)
+	}
+	return fmt.Errorf("join token %s: %w", clip(fingerprint), ErrNotFound)
 }
 
 func checkToken(p access.Person, tenants []string, uses int, valid time.Duration) error {

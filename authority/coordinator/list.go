@@ -53,11 +53,13 @@ type LeaseRow struct {
 	ExpiresIn time.Duration
 }
 
-// NodeRow is a session as people see it.
+// NodeRow is a node with its session, as people see it.
 type NodeRow struct {
-	Session   lease.Session
-	Tenants   []string // those the caller may see
-	Connected bool     // to this replica
+	Name      string
+	Standing  store.Node    // what is known of it beside its sessions
+	Session   lease.Session // empty: it has none
+	Tenants   []string      // those the caller may see
+	Connected bool          // to this replica
 	Alive     bool
 	ExpiresIn time.Duration
 	Leases    int
@@ -184,7 +186,7 @@ func (c *Coordinator) Nodes(ctx context.Context, p access.Person) ([]NodeRow, er
 			continue
 		}
 		rows = append(rows, NodeRow{
-			Session: s, Tenants: tenants, Connected: c.cfg.Roster.Connected(s.Node),
+			Name: s.Node, Session: s, Tenants: tenants, Connected: c.cfg.Roster.Connected(s.Node),
 			Alive: f.Alive(s), ExpiresIn: f.Remaining(s), Leases: held[s.ID], Version: s.Version(f.Generation),
 		})
 	}

@@ -21,6 +21,7 @@ type metrics struct {
 	invalidReceipts prometheus.Counter
 	ahead           prometheus.Counter
 	enrolRefused    prometheus.Counter
+	refusedNodes    prometheus.Counter
 	renewals        prometheus.Counter
 }
 
@@ -43,6 +44,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		nodeConflicts:   one("concurrency_node_conflicts_total", "Registrations that met a session of another process of the node."),
 		invalidReceipts: one("concurrency_invalid_receipts_total", "Registrations refused for a receipt that is not ours."),
 		enrolRefused:    one("forgeyard_enrolments_refused_total", "Join tokens that were unknown, spent or expired."),
+		refusedNodes:    one("forgeyard_nodes_refused_total", "Registrations of nodes that were revoked or removed."),
 		renewals:        one("forgeyard_node_certificates_renewed_total", "Certificates issued to nodes over their connections."),
 		ahead:           one("concurrency_node_ahead_total", "Heartbeats that reported a set ahead of the store."),
 	}
@@ -84,6 +86,6 @@ func (m *metrics) command(a fold.Action, answer lease.Answer) {
 		if answer.Reason == lease.WrongEpoch {
 			m.stale.WithLabelValues(kind, result).Inc()
 		}
-	case fold.VerbRegister, fold.VerbClose, fold.VerbSettle:
+	case fold.VerbRegister, fold.VerbRevoke, fold.VerbClose, fold.VerbSettle:
 	}
 }

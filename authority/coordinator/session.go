@@ -59,16 +59,35 @@ func (c *Coordinator) Register(ctx context.Context, caller Caller, r Registratio
 	if err != nil {
 		return refuseCommand(err)
 	}
+	if refusal, err := c.admit(ctx, caller); err != nil || refusal != "" {
+		return c.refuseNode(caller, refusal, err)
+	}
 	a, replayed, err := c.do(ctx, fold.Command{Command: id, Action: fold.Register(lease.RegisterRequest{
 		Session: ulid.Make().String(), Node: caller.Node, Tenants: caller.Tenants,
 		Nonce: r.Nonce, BootID: r.BootID, LockFile: r.LockFile, TTL: r.TTL,
 		Resume: r.Resume, ResumeNonce: r.ResumeNonce,
 	}, witnesses)})
-	if err == nil && a.Code == lease.Wait {
+	switch {
+	case err != nil:
+		return a, replayed, err
+	case a.Code == lease.Wait:
 		c.metrics.nodeConflicts.Inc()
 		c.cfg.Log.Warn("node conflict", zap.String("node", caller.Node), zap.String("detail", a.Detail))
+	case a.Session != nil:
+		if refusal, err := c.admitted(ctx, caller); err != nil || refusal != "" {
+			return c.refuseNode(caller, refusal, err)
+		}
 	}
-	return a, replayed, err
+	return a, replayed, nil
+}
+
+func (c *Coordinator) refuseNode(caller Caller, refusal string, err error) (lease.Answer, bool, error) {
+	if err != nil {
+		return lease.Answer{}, false, err
+	}
+	c.metrics.refusedNodes.Inc()
+	c.cfg.Log.Warn("node refused", zap.String("node", caller.Node), zap.String("reason", refusal))
+	return refuse(lease.NodeRevoked, refusal)
 }
 
 func (c *Coordinator) checkRegistration(r Registration) error {
@@ -138,6 +157,8 @@ func (c *Coordinator) FetchSet(ctx context.Context, caller Caller, session, nonc
 	switch {
 	case s.ID == "" || s.Node != caller.Node:
 		return Set{Refused: lease.SessionUnknown}, nil
+	case s.End == lease.SessionRevoked:
+		return Set{Refused: lease.NodeRevoked}, nil
 	case s.End != lease.SessionOpen:
 		return Set{Refused: lease.SessionEnded}, nil
 	case s.Nonce != nonce:

@@ -29,7 +29,7 @@ func (c *Coordinator) Sweep(ctx context.Context) error {
 		return fmt.Errorf("list due scopes: %w", err)
 	}
 	c.settleAll(ctx, due)
-	return nil
+	return c.dropRefused(ctx)
 }
 
 // settleAll leaves room in the engine's queue for everybody else.

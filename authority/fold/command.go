@@ -22,6 +22,9 @@ const (
 	VerbClose        Verb = "close"
 	VerbForceRelease Verb = "force-release"
 	VerbSettle       Verb = "settle"
+	VerbAccount      Verb = "account"
+	VerbReconcile    Verb = "reconcile"
+	VerbResolve      Verb = "resolve"
 )
 
 // Command is one request with its identity. A command of the authority itself
@@ -33,8 +36,9 @@ type Command struct {
 
 // Witness is a verified receipt that a node brought along.
 type Witness struct {
-	Scope scope.Scope
-	Epoch epoch.Epoch
+	Scope  scope.Scope
+	Policy lease.Policy
+	lease.Witness
 }
 
 // Action is what a command does and what it needs loaded. The constructors
@@ -47,6 +51,7 @@ type Action struct {
 	Node      string      // register: whose open session is looked for
 	Holder    lease.HolderKind
 	Witnesses []Witness
+	evidence  bool // what the scope's ended leases left behind is decided upon
 
 	rule func(f lease.Facts, c lease.Case) (lease.Change, lease.Answer)
 }
@@ -79,10 +84,30 @@ func Release(s scope.Scope, p lease.Policy, r lease.ReleaseRequest) Action {
 
 // ForceRelease ends a lease by a person's decision.
 func ForceRelease(s scope.Scope, p lease.Policy, r lease.ForceReleaseRequest) Action {
-	return Action{Verb: VerbForceRelease, Scope: s,
+	return Action{Verb: VerbForceRelease, Scope: s, evidence: true,
 		rule: func(f lease.Facts, c lease.Case) (lease.Change, lease.Answer) {
 			return lease.ForceRelease(f, p, c, r)
 		}}
+}
+
+// Account is the word of a node on a lease of its own that has ended.
+func Account(s scope.Scope, p lease.Policy, r lease.AccountRequest) Action {
+	return Action{Verb: VerbAccount, Scope: s, Session: r.Session, evidence: true,
+		rule: func(f lease.Facts, c lease.Case) (lease.Change, lease.Answer) { return lease.Account(f, p, c, r) }}
+}
+
+// Reconcile claims a scope for a person who reconciles it.
+func Reconcile(s scope.Scope, p lease.Policy, r lease.ReconcileRequest) Action {
+	return Action{Verb: VerbReconcile, Scope: s, Holder: lease.HolderPerson,
+		rule: func(f lease.Facts, c lease.Case) (lease.Change, lease.Answer) {
+			return lease.ReconcileByPerson(f, p, c, r)
+		}}
+}
+
+// Resolve records what a reconciler saw, and reopens.
+func Resolve(s scope.Scope, p lease.Policy, r lease.ResolveRequest) Action {
+	return Action{Verb: VerbResolve, Scope: s, Session: r.Session, evidence: true,
+		rule: func(f lease.Facts, c lease.Case) (lease.Change, lease.Answer) { return lease.Resolve(f, p, c, r) }}
 }
 
 // Settle ends whatever of a scope is over.
@@ -98,12 +123,7 @@ func Settle(s scope.Scope, p lease.Policy) Action {
 func Register(r lease.RegisterRequest, witnesses []Witness) Action {
 	return Action{Verb: VerbRegister, Node: r.Node, Witnesses: witnesses,
 		rule: func(f lease.Facts, c lease.Case) (lease.Change, lease.Answer) {
-			for _, s := range c.Sessions {
-				if s.Node == r.Node && s.End == lease.SessionOpen {
-					return lease.Register(f, &s, r)
-				}
-			}
-			return lease.Register(f, nil, r)
+			return lease.Register(f, openOf(c, r.Node), r)
 		}}
 }
 
@@ -131,6 +151,7 @@ func Needs(cmds []Command) store.Batch {
 		scopes.add(&b.Scopes, c.Action.Scope)
 		sessions.add(&b.Sessions, c.Action.Session)
 		nodes.add(&b.Nodes, c.Action.Node)
+		b.Evidence = b.Evidence || c.Action.evidence
 		for _, w := range c.Action.Witnesses {
 			scopes.add(&b.Scopes, w.Scope)
 		}

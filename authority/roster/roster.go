@@ -18,6 +18,8 @@ import (
 type Remote interface {
 	Nudge(ctx context.Context, session string, v lease.SetVersion) error
 	Inspect(ctx context.Context, q Question) (Report, error)
+	// Disconnect ends the connection, whatever runs on it.
+	Disconnect() error
 }
 
 // Question selects what Inspect returns beside the holds.
@@ -111,6 +113,16 @@ func (r *Roster) Connected(node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.nodes[node]) > 0
+}
+
+// Drop ends every connection of a node to this replica.
+func (r *Roster) Drop(node string) {
+	r.mu.Lock()
+	links := append([]*link{}, r.nodes[node]...)
+	r.mu.Unlock()
+	for _, l := range links {
+		_ = l.remote.Disconnect() // it is gone, or going
+	}
 }
 
 // Nodes lists the connected nodes, in no order.

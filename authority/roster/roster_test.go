@@ -15,6 +15,7 @@ import (
 )
 
 type remote struct {
+	dropped chan struct{}
 	nudged  chan lease.SetVersion
 	inspect func(context.Context) (roster.Report, error)
 }
@@ -26,6 +27,11 @@ func (r remote) Nudge(_ context.Context, _ string, v lease.SetVersion) error {
 
 func (r remote) Inspect(ctx context.Context, _ roster.Question) (roster.Report, error) {
 	return r.inspect(ctx)
+}
+
+func (r remote) Disconnect() error {
+	r.dropped <- struct{}{}
+	return nil
 }
 
 func moved(version uint64) []fold.Moved {
@@ -70,4 +76,19 @@ func TestInspectNamesWhoDidNotAnswer(t *testing.T) {
 	reports, unreachable := r.Inspect(t.Context(), []string{"stopped", "good", "gone", "broken"}, roster.Question{})
 	require.Equal(t, []roster.Report{{Node: "good", State: "owned"}}, reports)
 	require.Equal(t, []string{"stopped", "gone", "broken"}, unreachable)
+}
+
+func TestDropEndsEveryConnectionOfTheNodeAndNoOther(t *testing.T) {
+	t.Parallel()
+	r := roster.New(time.Minute, prometheus.NewRegistry())
+	links := make([]remote, 3)
+	for i, node := range []string{"n1", "n1", "n2"} {
+		links[i] = remote{dropped: make(chan struct{}, 2)}
+		t.Cleanup(r.Join(node, "s", links[i]))
+	}
+	r.Drop("n1")
+	r.Drop("nobody")
+	require.Len(t, links[0].dropped, 1)
+	require.Len(t, links[1].dropped, 1)
+	require.Empty(t, links[2].dropped)
 }

@@ -2,14 +2,12 @@ package rpc
 
 import (
 	"context"
-	"crypto/x509"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/forgeyard/concurrency/authority/coordinator"
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
-	"github.com/forgeyard/concurrency/shared/identity"
 )
 
 // RenewCertificate implements the service. Who asks is the certificate of the
@@ -29,8 +27,4 @@ func (s *Sessions) RenewCertificate(ctx context.Context, r *pb.RenewCertificateR
 // caller is the node as the use cases know it.
 func (p Peer) caller() coordinator.Caller {
 	return coordinator.Caller{Node: p.Node, Tenants: p.Tenants, Certificate: p.Certificate}
-}
-
-func certificateOf(cert *x509.Certificate) coordinator.Certificate {
-	return coordinator.Certificate{Issuer: identity.IssuerOf(cert), IssuedAt: identity.IssuedAt(cert), ExpiresAt: cert.NotAfter}
 }

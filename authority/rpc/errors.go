@@ -35,6 +35,7 @@ func codeOf(err error) codes.Code {
 		{coordinator.ErrNotFound, codes.NotFound},
 		{coordinator.ErrNoIssuer, codes.Unimplemented},
 		{store.ErrTokenRefused, codes.PermissionDenied},
+		{coordinator.ErrNodeRevoked, codes.PermissionDenied},
 		{coordinator.ErrCertificateExpired, codes.PermissionDenied},
 		{engine.ErrOverloaded, codes.ResourceExhausted},
 		{engine.ErrClosed, codes.Unavailable},

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
+	"github.com/forgeyard/concurrency/authority/coordinator"
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/identity"
 	"github.com/forgeyard/concurrency/shared/tunnel"
@@ -92,7 +93,7 @@ func (s *NodeServer) accept(raw net.Conn) {
 	r := NewRemote(t)
 	defer r.Close()
 	s.log.Info("node connected", zap.String("node", node.Name), zap.Stringer("remote", raw.RemoteAddr()))
-	_ = s.grpc.Serve(nodeListener{t.Listener(), Peer{Node: node.Name, Tenants: node.Tenants, Certificate: certificateOf(t.Peer()), Remote: r}})
+	_ = s.grpc.Serve(nodeListener{t.Listener(), Peer{Node: node.Name, Tenants: node.Tenants, Certificate: coordinator.CertificateOf(t.Peer()), Remote: r}})
 	s.log.Info("node disconnected", zap.String("node", node.Name))
 }
 

@@ -60,27 +60,6 @@ func (s *People) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.L
 	return out, nil
 }
 
-// ListNodes implements the service.
-func (s *People) ListNodes(ctx context.Context, _ *pb.ListNodesRequest) (*pb.ListNodesResponse, error) {
-	p, err := access.PersonOf(ctx)
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	rows, err := s.Coordinator.Nodes(ctx, p)
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	out := &pb.ListNodesResponse{}
-	for _, n := range rows {
-		out.Nodes = append(out.Nodes, &pb.Node{
-			Name: n.Session.Node, Tenants: n.Tenants, Session: n.Session.ID, Connected: n.Connected, Alive: n.Alive,
-			ExpiresIn: durationpb.New(n.ExpiresIn), Leases: int32(n.Leases), Version: wire.ToVersion(n.Version),
-			Applied: wire.ToVersion(n.Session.Applied), RegisteredAt: wire.ToTime(n.Session.Registered), Ttl: durationpb.New(n.Session.TTL),
-		})
-	}
-	return out, nil
-}
-
 // ListEffects implements the service.
 func (s *People) ListEffects(ctx context.Context, r *pb.ListEffectsRequest) (*pb.ListEffectsResponse, error) {
 	p, err := access.PersonOf(ctx)
@@ -152,35 +131,4 @@ func (s *People) ForceRelease(ctx context.Context, r *pb.ForceReleaseRequest) (*
 		return nil, refused(r.GetScope(), a, answer)
 	}
 	return &pb.ForceReleaseResponse{Answer: answer}, nil
-}
-
-// CreateJoinToken implements the service.
-func (s *People) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
-	p, err := access.PersonOf(ctx)
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	token, err := s.Coordinator.CreateJoinToken(ctx, p, r.GetTenants(), int(r.GetUses()), r.GetValidFor().AsDuration())
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return &pb.CreateJoinTokenResponse{Token: token}, nil
-}
-
-// Enrolment serves EnrollmentService; the join token is the proof.
-type Enrolment struct {
-	pb.UnsafeEnrollmentServiceServer
-
-	Coordinator *coordinator.Coordinator
-}
-
-var _ pb.EnrollmentServiceServer = (*Enrolment)(nil)
-
-// Enroll implements the service.
-func (s *Enrolment) Enroll(ctx context.Context, r *pb.EnrollRequest) (*pb.EnrollResponse, error) {
-	got, err := s.Coordinator.Enroll(ctx, r.GetToken(), r.GetNode(), r.GetCsrDer())
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return &pb.EnrollResponse{CertificateChainDer: got.Chain, CaDer: got.Roots}, nil
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/forgeyard/concurrency/shared/wire"
 )
 
-// Dialer opens streams to the other end of a tunnel.
+// Dialer opens streams to the other end of a tunnel. Closing it ends the tunnel.
 type Dialer interface {
 	ClientConn(opts ...grpc.DialOption) (*grpc.ClientConn, error)
+	Close() error
 }
 
 // remote calls NodeService of a sidecar. The connection is made at the first
@@ -55,6 +56,9 @@ func (r *remote) Close() error {
 	}
 	return r.conn.Close()
 }
+
+// Disconnect implements roster.Remote.
+func (r *remote) Disconnect() error { return r.tunnel.Close() }
 
 // Nudge implements roster.Remote.
 func (r *remote) Nudge(ctx context.Context, session string, v lease.SetVersion) error {

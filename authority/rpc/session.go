@@ -30,7 +30,7 @@ const (
 type Peer struct {
 	Node        string
 	Tenants     []string
-	Certificate coordinator.Certificate
+	Certificate store.Certificate
 	Remote      roster.Remote
 }
 

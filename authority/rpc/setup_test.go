@@ -144,6 +144,7 @@ func (b *bench) serveNodes(nodes *roster.Roster) {
 func (b *bench) servePeople() {
 	people, err := access.NewPeople([]access.Token{
 		token("admin", []string{"*"}, access.Admin),
+		token("acme-admin", []string{"acme"}, access.Admin),
 		token("reader", []string{"acme"}, access.Read),
 		token("umbrella", []string{"umbrella"}, access.Read, access.ForceRelease),
 		token("sre", []string{"acme"}, access.Read, access.ForceRelease),
@@ -170,6 +171,10 @@ func (t bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 func (bearer) RequireTransportSecurity() bool { return true }
 
 func (b *bench) as(name string) pb.ConcurrencyServiceClient {
+	return pb.NewConcurrencyServiceClient(b.dialPeople(name))
+}
+
+func (b *bench) dialPeople(name string) *grpc.ClientConn {
 	opts := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(identity.ClientTLS(nil, b.ca.Pool(), "localhost")))}
 	if name != "" {
 		opts = append(opts, grpc.WithPerRPCCredentials(bearer(name)))
@@ -177,7 +182,7 @@ func (b *bench) as(name string) pb.ConcurrencyServiceClient {
 	cc, err := grpc.NewClient(b.people, opts...)
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { cc.Close() })
-	return pb.NewConcurrencyServiceClient(cc)
+	return cc
 }
 
 // settle lets the pause that begins at the start end, for these sidecars.

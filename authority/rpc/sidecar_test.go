@@ -15,6 +15,7 @@ import (
 	"github.com/forgeyard/concurrency/shared/identity"
 	"github.com/forgeyard/concurrency/shared/tunnel"
 
+	"crypto"
 	"crypto/tls"
 )
 
@@ -22,6 +23,7 @@ import (
 type sidecar struct {
 	t       *testing.T
 	name    string
+	age     time.Duration // of the certificate that it shows
 	nonce   string
 	session string
 	tunnel  *tunnel.Tunnel
@@ -51,20 +53,31 @@ func (n *nodeService) Inspect(context.Context, *pb.InspectRequest) (*pb.InspectR
 
 func (b *bench) connect(name string, tenants ...string) *sidecar {
 	b.t.Helper()
-	s := &sidecar{
+	s := b.sidecar(name)
+	s.dial(b, tenants)
+	return s
+}
+
+// sidecar is one that is not connected.
+func (b *bench) sidecar(name string) *sidecar {
+	return &sidecar{
 		t: b.t, name: name, nonce: ulid.Make().String(), waiting: map[uint64]*pb.DownFrame{},
 		nudged: make(chan *pb.NudgeRequest, 16), report: &pb.InspectResponse{Node: name},
 	}
-	s.dial(b, tenants)
-	return s
 }
 
 func (s *sidecar) dial(b *bench, tenants []string) {
 	key, csr, err := identity.NewNodeKey(s.name)
 	require.NoError(s.t, err)
-	chain, err := b.ca.IssueNode(csr, identity.Node{Name: s.name, Tenants: tenants}, time.Now(), time.Hour)
+	chain, err := b.ca.IssueNode(csr, identity.Node{Name: s.name, Tenants: tenants}, time.Now().Add(-s.age), time.Hour)
 	require.NoError(s.t, err)
+	s.present(b, chain, key)
+}
+
+// present connects with a certificate.
+func (s *sidecar) present(b *bench, chain [][]byte, key crypto.Signer) {
 	cert := tls.Certificate{Certificate: chain, PrivateKey: key}
+	var err error
 	s.tunnel, err = tunnel.Dial(s.t.Context(), b.nodes, identity.ClientTLS(&cert, b.ca.Pool(), "localhost"), tunnel.Options{})
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { s.tunnel.Close() })

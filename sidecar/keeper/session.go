@@ -72,7 +72,7 @@ func (k *Keeper) confirmedBy(r Registered) boottime.Instant {
 func (k *Keeper) begin(r Registered, record cache.Session) {
 	same := k.session.id == r.Session || (k.session.id == "" && k.former.ID == r.Session && r.Resumed)
 	if !same {
-		k.endSession("the authority gave this node a new session")
+		k.endSession(ownership.Expired, "the authority gave this node a new session")
 		k.persist(func() error { return k.cfg.Cache.PutSession(record) }, nil) // what ended took the record with it
 	}
 	if k.session.id != r.Session {
@@ -91,12 +91,19 @@ func (k *Keeper) begin(r Registered, record cache.Session) {
 	}
 }
 
-// Waiting implements the uplink's Registrar.
+// Waiting implements the uplink's Registrar. A node that was revoked stops at
+// once.
 func (k *Keeper) Waiting(a lease.Answer) {
 	if a.Reason == lease.NodeConflict {
 		k.metrics.conflicts.Inc()
 	}
-	k.post(func() { k.session.detail = fmt.Sprintf("%s (%s): %s", a.Code, a.Reason, a.Detail) })
+	k.post(func() {
+		detail := fmt.Sprintf("%s (%s): %s", a.Code, a.Reason, a.Detail)
+		if a.Reason == lease.NodeRevoked && (k.session.id != "" || k.former.ID != "") {
+			k.endSession(ownership.Revoked, detail) // nothing is gained by trusting it to the end
+		}
+		k.session.detail = detail
+	})
 }
 
 // Disconnected implements the uplink's Registrar.
@@ -115,7 +122,7 @@ func (k *Keeper) Nudged(v lease.SetVersion) {
 }
 
 // endSession loses every hold: the authority counts nothing for them any more.
-func (k *Keeper) endSession(detail string) {
+func (k *Keeper) endSession(why ownership.Reason, detail string) {
 	if k.session.cancel != nil {
 		k.session.cancel()
 	}
@@ -128,7 +135,7 @@ func (k *Keeper) endSession(detail string) {
 			continue
 		}
 		h.orphaned = true
-		k.step(h, ownership.Event{Kind: ownership.EvDropped, Now: now, Reason: ownership.Expired, Detail: detail})
+		k.step(h, ownership.Event{Kind: ownership.EvDropped, Now: now, Reason: why, Detail: detail})
 	}
 	k.persist(k.cfg.Cache.Reset, nil)
 }
@@ -136,7 +143,11 @@ func (k *Keeper) endSession(detail string) {
 // refusedSession answers a refusal of the session itself.
 func (k *Keeper) refusedSession(reason lease.Reason, detail string) {
 	k.cfg.Log.Warn("session refused", zap.String("node", k.cfg.Node), zap.String("session", k.session.id), zap.String("reason", string(reason)))
-	k.endSession("the authority refused the session: " + string(reason) + " " + detail)
+	why := ownership.Expired
+	if reason == lease.NodeRevoked {
+		why = ownership.Revoked
+	}
+	k.endSession(why, "the authority refused the session: "+string(reason)+" "+detail)
 	k.link.Reregister()
 }
 

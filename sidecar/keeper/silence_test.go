@@ -213,3 +213,33 @@ func TestARefusedSessionLosesEverythingAndRegistersAnew(t *testing.T) {
 	}
 	require.Zero(t, b.link.asked(releases), "there is nobody to release to")
 }
+
+// A node that was revoked does not work on until its time is over: not when a
+// heartbeat tells, and not when a registration does, after a restart too.
+func TestARevokedNodeStopsAtOnceAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	revoked := lease.Answer{Code: lease.Rejected, Reason: lease.NodeRevoked, Detail: "node node-a was revoked by person:sre: stolen"}
+	for name, tell := range map[string]func(*bench){
+		"by a heartbeat": func(b *bench) {
+			b.advance(b.budget.Interval)
+			b.link.next(beats).answer(revoked)
+		},
+		"by a registration": func(b *bench) { b.keeper.Waiting(revoked) },
+		"after a restart": func(b *bench) {
+			b.restart()
+			b.keeper.Waiting(revoked)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			key, _ := b.own(b.request())
+			tell(b)
+			lost := b.until(key, ownership.Lost)
+			require.Equal(t, ownership.Revoked, lost.Reason)
+			require.Contains(t, lost.Detail, "by person:sre: stolen")
+			b.turn()
+			require.Contains(t, b.keeper.Status().Detail, "node-revoked")
+		})
+	}
+}

@@ -444,20 +444,26 @@ func (x *ListNodesResponse) GetNodes() []*Node {
 }
 
 type Node struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Tenants       []string               `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
-	Session       string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
-	Connected     bool                   `protobuf:"varint,4,opt,name=connected,proto3" json:"connected,omitempty"` // to this replica
-	Alive         bool                   `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
-	ExpiresIn     *durationpb.Duration   `protobuf:"bytes,6,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
-	Leases        int32                  `protobuf:"varint,7,opt,name=leases,proto3" json:"leases,omitempty"`
-	Version       *SetVersion            `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
-	Applied       *SetVersion            `protobuf:"bytes,9,opt,name=applied,proto3" json:"applied,omitempty"`
-	RegisteredAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
-	Ttl           *durationpb.Duration   `protobuf:"bytes,11,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Name                 string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tenants              []string               `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Session              string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	Connected            bool                   `protobuf:"varint,4,opt,name=connected,proto3" json:"connected,omitempty"` // to this replica
+	Alive                bool                   `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
+	ExpiresIn            *durationpb.Duration   `protobuf:"bytes,6,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
+	Leases               int32                  `protobuf:"varint,7,opt,name=leases,proto3" json:"leases,omitempty"`
+	Version              *SetVersion            `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	Applied              *SetVersion            `protobuf:"bytes,9,opt,name=applied,proto3" json:"applied,omitempty"`
+	RegisteredAt         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
+	Ttl                  *durationpb.Duration   `protobuf:"bytes,11,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	State                string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`   // admitted, revoked or removed
+	Reason               string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"` // of the last decision about it
+	ChangedBy            string                 `protobuf:"bytes,14,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	ChangedAt            *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	CertificateExpiresAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=certificate_expires_at,json=certificateExpiresAt,proto3" json:"certificate_expires_at,omitempty"` // of the one that it came with last
+	CertificateIssuer    string                 `protobuf:"bytes,17,opt,name=certificate_issuer,json=certificateIssuer,proto3" json:"certificate_issuer,omitempty"`            // key that signed it
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -565,6 +571,48 @@ func (x *Node) GetTtl() *durationpb.Duration {
 		return x.Ttl
 	}
 	return nil
+}
+
+func (x *Node) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Node) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Node) GetChangedBy() string {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return ""
+}
+
+func (x *Node) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *Node) GetCertificateExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CertificateExpiresAt
+	}
+	return nil
+}
+
+func (x *Node) GetCertificateIssuer() string {
+	if x != nil {
+		return x.CertificateIssuer
+	}
+	return ""
 }
 
 type ListEffectsRequest struct {
@@ -1246,6 +1294,7 @@ func (x *CreateJoinTokenRequest) GetValidFor() *durationpb.Duration {
 type CreateJoinTokenResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Fingerprint   string                 `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // names it in lists and in the audit log
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,6 +1336,562 @@ func (x *CreateJoinTokenResponse) GetToken() string {
 	return ""
 }
 
+func (x *CreateJoinTokenResponse) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+type ListJoinTokensRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJoinTokensRequest) Reset() {
+	*x = ListJoinTokensRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJoinTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJoinTokensRequest) ProtoMessage() {}
+
+func (x *ListJoinTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJoinTokensRequest.ProtoReflect.Descriptor instead.
+func (*ListJoinTokensRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{18}
+}
+
+type ListJoinTokensResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tokens        []*JoinToken           `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJoinTokensResponse) Reset() {
+	*x = ListJoinTokensResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJoinTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJoinTokensResponse) ProtoMessage() {}
+
+func (x *ListJoinTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJoinTokensResponse.ProtoReflect.Descriptor instead.
+func (*ListJoinTokensResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListJoinTokensResponse) GetTokens() []*JoinToken {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+// JoinToken is never shown with its secret.
+type JoinToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fingerprint   string                 `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	Tenants       []string               `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Uses          int32                  `protobuf:"varint,3,opt,name=uses,proto3" json:"uses,omitempty"`
+	UsesLeft      int32                  `protobuf:"varint,4,opt,name=uses_left,json=usesLeft,proto3" json:"uses_left,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	MadeBy        string                 `protobuf:"bytes,6,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
+	MadeAt        *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=made_at,json=madeAt,proto3" json:"made_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinToken) Reset() {
+	*x = JoinToken{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinToken) ProtoMessage() {}
+
+func (x *JoinToken) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
+func (*JoinToken) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *JoinToken) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *JoinToken) GetTenants() []string {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *JoinToken) GetUses() int32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *JoinToken) GetUsesLeft() int32 {
+	if x != nil {
+		return x.UsesLeft
+	}
+	return 0
+}
+
+func (x *JoinToken) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *JoinToken) GetMadeBy() string {
+	if x != nil {
+		return x.MadeBy
+	}
+	return ""
+}
+
+func (x *JoinToken) GetMadeAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MadeAt
+	}
+	return nil
+}
+
+type RevokeJoinTokenRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fingerprint   string                 `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeJoinTokenRequest) Reset() {
+	*x = RevokeJoinTokenRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeJoinTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeJoinTokenRequest) ProtoMessage() {}
+
+func (x *RevokeJoinTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeJoinTokenRequest.ProtoReflect.Descriptor instead.
+func (*RevokeJoinTokenRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RevokeJoinTokenRequest) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+type RevokeJoinTokenResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeJoinTokenResponse) Reset() {
+	*x = RevokeJoinTokenResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeJoinTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeJoinTokenResponse) ProtoMessage() {}
+
+func (x *RevokeJoinTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeJoinTokenResponse.ProtoReflect.Descriptor instead.
+func (*RevokeJoinTokenResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{22}
+}
+
+type RevokeNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeNodeRequest) Reset() {
+	*x = RevokeNodeRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeNodeRequest) ProtoMessage() {}
+
+func (x *RevokeNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeNodeRequest.ProtoReflect.Descriptor instead.
+func (*RevokeNodeRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RevokeNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RevokeNodeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RevokeNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leases        int32                  `protobuf:"varint,1,opt,name=leases,proto3" json:"leases,omitempty"`                    // of the node, which drain
+	SilentIn      *durationpb.Duration   `protobuf:"bytes,2,opt,name=silent_in,json=silentIn,proto3" json:"silent_in,omitempty"` // when the last of them can be granted to others
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeNodeResponse) Reset() {
+	*x = RevokeNodeResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeNodeResponse) ProtoMessage() {}
+
+func (x *RevokeNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeNodeResponse.ProtoReflect.Descriptor instead.
+func (*RevokeNodeResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RevokeNodeResponse) GetLeases() int32 {
+	if x != nil {
+		return x.Leases
+	}
+	return 0
+}
+
+func (x *RevokeNodeResponse) GetSilentIn() *durationpb.Duration {
+	if x != nil {
+		return x.SilentIn
+	}
+	return nil
+}
+
+type RestoreNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreNodeRequest) Reset() {
+	*x = RestoreNodeRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreNodeRequest) ProtoMessage() {}
+
+func (x *RestoreNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreNodeRequest.ProtoReflect.Descriptor instead.
+func (*RestoreNodeRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RestoreNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RestoreNodeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RestoreNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreNodeResponse) Reset() {
+	*x = RestoreNodeResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreNodeResponse) ProtoMessage() {}
+
+func (x *RestoreNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreNodeResponse.ProtoReflect.Descriptor instead.
+func (*RestoreNodeResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{26}
+}
+
+type RemoveNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveNodeRequest) Reset() {
+	*x = RemoveNodeRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveNodeRequest) ProtoMessage() {}
+
+func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
+func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RemoveNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RemoveNodeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RemoveNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leases        int32                  `protobuf:"varint,1,opt,name=leases,proto3" json:"leases,omitempty"`
+	SilentIn      *durationpb.Duration   `protobuf:"bytes,2,opt,name=silent_in,json=silentIn,proto3" json:"silent_in,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveNodeResponse) Reset() {
+	*x = RemoveNodeResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveNodeResponse) ProtoMessage() {}
+
+func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
+func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *RemoveNodeResponse) GetLeases() int32 {
+	if x != nil {
+		return x.Leases
+	}
+	return 0
+}
+
+func (x *RemoveNodeResponse) GetSilentIn() *durationpb.Duration {
+	if x != nil {
+		return x.SilentIn
+	}
+	return nil
+}
+
 type EnrollRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -1298,7 +1903,7 @@ type EnrollRequest struct {
 
 func (x *EnrollRequest) Reset() {
 	*x = EnrollRequest{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[18]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1915,7 @@ func (x *EnrollRequest) String() string {
 func (*EnrollRequest) ProtoMessage() {}
 
 func (x *EnrollRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[18]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1928,7 @@ func (x *EnrollRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrollRequest.ProtoReflect.Descriptor instead.
 func (*EnrollRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{18}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EnrollRequest) GetToken() string {
@@ -1357,7 +1962,7 @@ type EnrollResponse struct {
 
 func (x *EnrollResponse) Reset() {
 	*x = EnrollResponse{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[19]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1974,7 @@ func (x *EnrollResponse) String() string {
 func (*EnrollResponse) ProtoMessage() {}
 
 func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[19]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1987,7 @@ func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrollResponse.ProtoReflect.Descriptor instead.
 func (*EnrollResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{19}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EnrollResponse) GetCertificateChainDer() [][]byte {
@@ -1437,7 +2042,7 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"expires_in\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\x12\n" +
 	"\x10ListNodesRequest\"I\n" +
 	"\x11ListNodesResponse\x124\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x1e.forgeyard.concurrency.v1.NodeR\x05nodes\"\xc2\x03\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x1e.forgeyard.concurrency.v1.NodeR\x05nodes\"\xcb\x05\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\atenants\x18\x02 \x03(\tR\atenants\x12\x18\n" +
@@ -1451,7 +2056,15 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\aapplied\x18\t \x01(\v2$.forgeyard.concurrency.v1.SetVersionR\aapplied\x12?\n" +
 	"\rregistered_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\fregisteredAt\x12+\n" +
-	"\x03ttl\x18\v \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"j\n" +
+	"\x03ttl\x18\v \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x14\n" +
+	"\x05state\x18\f \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\r \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"changed_by\x18\x0e \x01(\tR\tchangedBy\x129\n" +
+	"\n" +
+	"changed_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12P\n" +
+	"\x16certificate_expires_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x14certificateExpiresAt\x12-\n" +
+	"\x12certificate_issuer\x18\x11 \x01(\tR\x11certificateIssuer\"j\n" +
 	"\x12ListEffectsRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x14\n" +
@@ -1508,16 +2121,49 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\x16CreateJoinTokenRequest\x12\x18\n" +
 	"\atenants\x18\x01 \x03(\tR\atenants\x12\x12\n" +
 	"\x04uses\x18\x02 \x01(\x05R\x04uses\x126\n" +
-	"\tvalid_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"/\n" +
+	"\tvalid_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"Q\n" +
 	"\x17CreateJoinTokenResponse\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"R\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12 \n" +
+	"\vfingerprint\x18\x02 \x01(\tR\vfingerprint\"\x17\n" +
+	"\x15ListJoinTokensRequest\"U\n" +
+	"\x16ListJoinTokensResponse\x12;\n" +
+	"\x06tokens\x18\x01 \x03(\v2#.forgeyard.concurrency.v1.JoinTokenR\x06tokens\"\x81\x02\n" +
+	"\tJoinToken\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x12\x18\n" +
+	"\atenants\x18\x02 \x03(\tR\atenants\x12\x12\n" +
+	"\x04uses\x18\x03 \x01(\x05R\x04uses\x12\x1b\n" +
+	"\tuses_left\x18\x04 \x01(\x05R\busesLeft\x129\n" +
+	"\n" +
+	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x17\n" +
+	"\amade_by\x18\x06 \x01(\tR\x06madeBy\x123\n" +
+	"\amade_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x06madeAt\":\n" +
+	"\x16RevokeJoinTokenRequest\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\"\x19\n" +
+	"\x17RevokeJoinTokenResponse\"?\n" +
+	"\x11RevokeNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"d\n" +
+	"\x12RevokeNodeResponse\x12\x16\n" +
+	"\x06leases\x18\x01 \x01(\x05R\x06leases\x126\n" +
+	"\tsilent_in\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bsilentIn\"@\n" +
+	"\x12RestoreNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x15\n" +
+	"\x13RestoreNodeResponse\"?\n" +
+	"\x11RemoveNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"d\n" +
+	"\x12RemoveNodeResponse\x12\x16\n" +
+	"\x06leases\x18\x01 \x01(\x05R\x06leases\x126\n" +
+	"\tsilent_in\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bsilentIn\"R\n" +
 	"\rEnrollRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x17\n" +
 	"\acsr_der\x18\x03 \x01(\fR\x06csrDer\"[\n" +
 	"\x0eEnrollResponse\x122\n" +
 	"\x15certificate_chain_der\x18\x01 \x03(\fR\x13certificateChainDer\x12\x15\n" +
-	"\x06ca_der\x18\x02 \x03(\fR\x05caDer2\x8b\x06\n" +
+	"\x06ca_der\x18\x02 \x03(\fR\x05caDer2\xb6\n" +
+	"\n" +
 	"\x12ConcurrencyService\x12d\n" +
 	"\tGetStatus\x12*.forgeyard.concurrency.v1.GetStatusRequest\x1a+.forgeyard.concurrency.v1.GetStatusResponse\x12g\n" +
 	"\n" +
@@ -1526,7 +2172,14 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\vListEffects\x12,.forgeyard.concurrency.v1.ListEffectsRequest\x1a-.forgeyard.concurrency.v1.ListEffectsResponse\x12m\n" +
 	"\fExplainScope\x12-.forgeyard.concurrency.v1.ExplainScopeRequest\x1a..forgeyard.concurrency.v1.ExplainScopeResponse\x12m\n" +
 	"\fForceRelease\x12-.forgeyard.concurrency.v1.ForceReleaseRequest\x1a..forgeyard.concurrency.v1.ForceReleaseResponse\x12v\n" +
-	"\x0fCreateJoinToken\x120.forgeyard.concurrency.v1.CreateJoinTokenRequest\x1a1.forgeyard.concurrency.v1.CreateJoinTokenResponse2p\n" +
+	"\x0fCreateJoinToken\x120.forgeyard.concurrency.v1.CreateJoinTokenRequest\x1a1.forgeyard.concurrency.v1.CreateJoinTokenResponse\x12s\n" +
+	"\x0eListJoinTokens\x12/.forgeyard.concurrency.v1.ListJoinTokensRequest\x1a0.forgeyard.concurrency.v1.ListJoinTokensResponse\x12v\n" +
+	"\x0fRevokeJoinToken\x120.forgeyard.concurrency.v1.RevokeJoinTokenRequest\x1a1.forgeyard.concurrency.v1.RevokeJoinTokenResponse\x12g\n" +
+	"\n" +
+	"RevokeNode\x12+.forgeyard.concurrency.v1.RevokeNodeRequest\x1a,.forgeyard.concurrency.v1.RevokeNodeResponse\x12j\n" +
+	"\vRestoreNode\x12,.forgeyard.concurrency.v1.RestoreNodeRequest\x1a-.forgeyard.concurrency.v1.RestoreNodeResponse\x12g\n" +
+	"\n" +
+	"RemoveNode\x12+.forgeyard.concurrency.v1.RemoveNodeRequest\x1a,.forgeyard.concurrency.v1.RemoveNodeResponse2p\n" +
 	"\x11EnrollmentService\x12[\n" +
 	"\x06Enroll\x12'.forgeyard.concurrency.v1.EnrollRequest\x1a(.forgeyard.concurrency.v1.EnrollResponseBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
 
@@ -1542,7 +2195,7 @@ func file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_concurrency_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_forgeyard_concurrency_v1_concurrency_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_forgeyard_concurrency_v1_concurrency_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),        // 0: forgeyard.concurrency.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),       // 1: forgeyard.concurrency.v1.GetStatusResponse
@@ -1562,63 +2215,91 @@ var file_forgeyard_concurrency_v1_concurrency_proto_goTypes = []any{
 	(*ForceReleaseResponse)(nil),    // 15: forgeyard.concurrency.v1.ForceReleaseResponse
 	(*CreateJoinTokenRequest)(nil),  // 16: forgeyard.concurrency.v1.CreateJoinTokenRequest
 	(*CreateJoinTokenResponse)(nil), // 17: forgeyard.concurrency.v1.CreateJoinTokenResponse
-	(*EnrollRequest)(nil),           // 18: forgeyard.concurrency.v1.EnrollRequest
-	(*EnrollResponse)(nil),          // 19: forgeyard.concurrency.v1.EnrollResponse
-	(*durationpb.Duration)(nil),     // 20: google.protobuf.Duration
-	(*Lease)(nil),                   // 21: forgeyard.concurrency.v1.Lease
-	(*SetVersion)(nil),              // 22: forgeyard.concurrency.v1.SetVersion
-	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
-	(*Effect)(nil),                  // 24: forgeyard.concurrency.v1.Effect
-	(*Summary)(nil),                 // 25: forgeyard.concurrency.v1.Summary
-	(*Hold)(nil),                    // 26: forgeyard.concurrency.v1.Hold
-	(*Answer)(nil),                  // 27: forgeyard.concurrency.v1.Answer
+	(*ListJoinTokensRequest)(nil),   // 18: forgeyard.concurrency.v1.ListJoinTokensRequest
+	(*ListJoinTokensResponse)(nil),  // 19: forgeyard.concurrency.v1.ListJoinTokensResponse
+	(*JoinToken)(nil),               // 20: forgeyard.concurrency.v1.JoinToken
+	(*RevokeJoinTokenRequest)(nil),  // 21: forgeyard.concurrency.v1.RevokeJoinTokenRequest
+	(*RevokeJoinTokenResponse)(nil), // 22: forgeyard.concurrency.v1.RevokeJoinTokenResponse
+	(*RevokeNodeRequest)(nil),       // 23: forgeyard.concurrency.v1.RevokeNodeRequest
+	(*RevokeNodeResponse)(nil),      // 24: forgeyard.concurrency.v1.RevokeNodeResponse
+	(*RestoreNodeRequest)(nil),      // 25: forgeyard.concurrency.v1.RestoreNodeRequest
+	(*RestoreNodeResponse)(nil),     // 26: forgeyard.concurrency.v1.RestoreNodeResponse
+	(*RemoveNodeRequest)(nil),       // 27: forgeyard.concurrency.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),      // 28: forgeyard.concurrency.v1.RemoveNodeResponse
+	(*EnrollRequest)(nil),           // 29: forgeyard.concurrency.v1.EnrollRequest
+	(*EnrollResponse)(nil),          // 30: forgeyard.concurrency.v1.EnrollResponse
+	(*durationpb.Duration)(nil),     // 31: google.protobuf.Duration
+	(*Lease)(nil),                   // 32: forgeyard.concurrency.v1.Lease
+	(*SetVersion)(nil),              // 33: forgeyard.concurrency.v1.SetVersion
+	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
+	(*Effect)(nil),                  // 35: forgeyard.concurrency.v1.Effect
+	(*Summary)(nil),                 // 36: forgeyard.concurrency.v1.Summary
+	(*Hold)(nil),                    // 37: forgeyard.concurrency.v1.Hold
+	(*Answer)(nil),                  // 38: forgeyard.concurrency.v1.Answer
 }
 var file_forgeyard_concurrency_v1_concurrency_proto_depIdxs = []int32{
-	20, // 0: forgeyard.concurrency.v1.GetStatusResponse.time_pause_remaining:type_name -> google.protobuf.Duration
+	31, // 0: forgeyard.concurrency.v1.GetStatusResponse.time_pause_remaining:type_name -> google.protobuf.Duration
 	4,  // 1: forgeyard.concurrency.v1.ListLeasesResponse.leases:type_name -> forgeyard.concurrency.v1.LeaseRow
-	21, // 2: forgeyard.concurrency.v1.LeaseRow.lease:type_name -> forgeyard.concurrency.v1.Lease
-	20, // 3: forgeyard.concurrency.v1.LeaseRow.expires_in:type_name -> google.protobuf.Duration
+	32, // 2: forgeyard.concurrency.v1.LeaseRow.lease:type_name -> forgeyard.concurrency.v1.Lease
+	31, // 3: forgeyard.concurrency.v1.LeaseRow.expires_in:type_name -> google.protobuf.Duration
 	7,  // 4: forgeyard.concurrency.v1.ListNodesResponse.nodes:type_name -> forgeyard.concurrency.v1.Node
-	20, // 5: forgeyard.concurrency.v1.Node.expires_in:type_name -> google.protobuf.Duration
-	22, // 6: forgeyard.concurrency.v1.Node.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	22, // 7: forgeyard.concurrency.v1.Node.applied:type_name -> forgeyard.concurrency.v1.SetVersion
-	23, // 8: forgeyard.concurrency.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	20, // 9: forgeyard.concurrency.v1.Node.ttl:type_name -> google.protobuf.Duration
-	24, // 10: forgeyard.concurrency.v1.ListEffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
-	25, // 11: forgeyard.concurrency.v1.ExplainScopeResponse.holder:type_name -> forgeyard.concurrency.v1.Summary
-	26, // 12: forgeyard.concurrency.v1.ExplainScopeResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
-	21, // 13: forgeyard.concurrency.v1.ExplainScopeResponse.recent:type_name -> forgeyard.concurrency.v1.Lease
-	13, // 14: forgeyard.concurrency.v1.ExplainScopeResponse.audit:type_name -> forgeyard.concurrency.v1.AuditEntry
-	12, // 15: forgeyard.concurrency.v1.ExplainScopeResponse.policy:type_name -> forgeyard.concurrency.v1.Policy
-	20, // 16: forgeyard.concurrency.v1.Policy.min_ttl:type_name -> google.protobuf.Duration
-	20, // 17: forgeyard.concurrency.v1.Policy.max_ttl:type_name -> google.protobuf.Duration
-	20, // 18: forgeyard.concurrency.v1.Policy.lock_delay:type_name -> google.protobuf.Duration
-	20, // 19: forgeyard.concurrency.v1.Policy.claim_timeout:type_name -> google.protobuf.Duration
-	20, // 20: forgeyard.concurrency.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	23, // 21: forgeyard.concurrency.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	27, // 22: forgeyard.concurrency.v1.ForceReleaseResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
-	20, // 23: forgeyard.concurrency.v1.CreateJoinTokenRequest.valid_for:type_name -> google.protobuf.Duration
-	0,  // 24: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:input_type -> forgeyard.concurrency.v1.GetStatusRequest
-	2,  // 25: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:input_type -> forgeyard.concurrency.v1.ListLeasesRequest
-	5,  // 26: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:input_type -> forgeyard.concurrency.v1.ListNodesRequest
-	8,  // 27: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:input_type -> forgeyard.concurrency.v1.ListEffectsRequest
-	10, // 28: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:input_type -> forgeyard.concurrency.v1.ExplainScopeRequest
-	14, // 29: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:input_type -> forgeyard.concurrency.v1.ForceReleaseRequest
-	16, // 30: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:input_type -> forgeyard.concurrency.v1.CreateJoinTokenRequest
-	18, // 31: forgeyard.concurrency.v1.EnrollmentService.Enroll:input_type -> forgeyard.concurrency.v1.EnrollRequest
-	1,  // 32: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:output_type -> forgeyard.concurrency.v1.GetStatusResponse
-	3,  // 33: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:output_type -> forgeyard.concurrency.v1.ListLeasesResponse
-	6,  // 34: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:output_type -> forgeyard.concurrency.v1.ListNodesResponse
-	9,  // 35: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:output_type -> forgeyard.concurrency.v1.ListEffectsResponse
-	11, // 36: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:output_type -> forgeyard.concurrency.v1.ExplainScopeResponse
-	15, // 37: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:output_type -> forgeyard.concurrency.v1.ForceReleaseResponse
-	17, // 38: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:output_type -> forgeyard.concurrency.v1.CreateJoinTokenResponse
-	19, // 39: forgeyard.concurrency.v1.EnrollmentService.Enroll:output_type -> forgeyard.concurrency.v1.EnrollResponse
-	32, // [32:40] is the sub-list for method output_type
-	24, // [24:32] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	31, // 5: forgeyard.concurrency.v1.Node.expires_in:type_name -> google.protobuf.Duration
+	33, // 6: forgeyard.concurrency.v1.Node.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	33, // 7: forgeyard.concurrency.v1.Node.applied:type_name -> forgeyard.concurrency.v1.SetVersion
+	34, // 8: forgeyard.concurrency.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	31, // 9: forgeyard.concurrency.v1.Node.ttl:type_name -> google.protobuf.Duration
+	34, // 10: forgeyard.concurrency.v1.Node.changed_at:type_name -> google.protobuf.Timestamp
+	34, // 11: forgeyard.concurrency.v1.Node.certificate_expires_at:type_name -> google.protobuf.Timestamp
+	35, // 12: forgeyard.concurrency.v1.ListEffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
+	36, // 13: forgeyard.concurrency.v1.ExplainScopeResponse.holder:type_name -> forgeyard.concurrency.v1.Summary
+	37, // 14: forgeyard.concurrency.v1.ExplainScopeResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
+	32, // 15: forgeyard.concurrency.v1.ExplainScopeResponse.recent:type_name -> forgeyard.concurrency.v1.Lease
+	13, // 16: forgeyard.concurrency.v1.ExplainScopeResponse.audit:type_name -> forgeyard.concurrency.v1.AuditEntry
+	12, // 17: forgeyard.concurrency.v1.ExplainScopeResponse.policy:type_name -> forgeyard.concurrency.v1.Policy
+	31, // 18: forgeyard.concurrency.v1.Policy.min_ttl:type_name -> google.protobuf.Duration
+	31, // 19: forgeyard.concurrency.v1.Policy.max_ttl:type_name -> google.protobuf.Duration
+	31, // 20: forgeyard.concurrency.v1.Policy.lock_delay:type_name -> google.protobuf.Duration
+	31, // 21: forgeyard.concurrency.v1.Policy.claim_timeout:type_name -> google.protobuf.Duration
+	31, // 22: forgeyard.concurrency.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	34, // 23: forgeyard.concurrency.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	38, // 24: forgeyard.concurrency.v1.ForceReleaseResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
+	31, // 25: forgeyard.concurrency.v1.CreateJoinTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	20, // 26: forgeyard.concurrency.v1.ListJoinTokensResponse.tokens:type_name -> forgeyard.concurrency.v1.JoinToken
+	34, // 27: forgeyard.concurrency.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	34, // 28: forgeyard.concurrency.v1.JoinToken.made_at:type_name -> google.protobuf.Timestamp
+	31, // 29: forgeyard.concurrency.v1.RevokeNodeResponse.silent_in:type_name -> google.protobuf.Duration
+	31, // 30: forgeyard.concurrency.v1.RemoveNodeResponse.silent_in:type_name -> google.protobuf.Duration
+	0,  // 31: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:input_type -> forgeyard.concurrency.v1.GetStatusRequest
+	2,  // 32: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:input_type -> forgeyard.concurrency.v1.ListLeasesRequest
+	5,  // 33: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:input_type -> forgeyard.concurrency.v1.ListNodesRequest
+	8,  // 34: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:input_type -> forgeyard.concurrency.v1.ListEffectsRequest
+	10, // 35: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:input_type -> forgeyard.concurrency.v1.ExplainScopeRequest
+	14, // 36: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:input_type -> forgeyard.concurrency.v1.ForceReleaseRequest
+	16, // 37: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:input_type -> forgeyard.concurrency.v1.CreateJoinTokenRequest
+	18, // 38: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:input_type -> forgeyard.concurrency.v1.ListJoinTokensRequest
+	21, // 39: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:input_type -> forgeyard.concurrency.v1.RevokeJoinTokenRequest
+	23, // 40: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:input_type -> forgeyard.concurrency.v1.RevokeNodeRequest
+	25, // 41: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:input_type -> forgeyard.concurrency.v1.RestoreNodeRequest
+	27, // 42: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:input_type -> forgeyard.concurrency.v1.RemoveNodeRequest
+	29, // 43: forgeyard.concurrency.v1.EnrollmentService.Enroll:input_type -> forgeyard.concurrency.v1.EnrollRequest
+	1,  // 44: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:output_type -> forgeyard.concurrency.v1.GetStatusResponse
+	3,  // 45: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:output_type -> forgeyard.concurrency.v1.ListLeasesResponse
+	6,  // 46: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:output_type -> forgeyard.concurrency.v1.ListNodesResponse
+	9,  // 47: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:output_type -> forgeyard.concurrency.v1.ListEffectsResponse
+	11, // 48: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:output_type -> forgeyard.concurrency.v1.ExplainScopeResponse
+	15, // 49: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:output_type -> forgeyard.concurrency.v1.ForceReleaseResponse
+	17, // 50: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:output_type -> forgeyard.concurrency.v1.CreateJoinTokenResponse
+	19, // 51: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:output_type -> forgeyard.concurrency.v1.ListJoinTokensResponse
+	22, // 52: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:output_type -> forgeyard.concurrency.v1.RevokeJoinTokenResponse
+	24, // 53: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:output_type -> forgeyard.concurrency.v1.RevokeNodeResponse
+	26, // 54: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:output_type -> forgeyard.concurrency.v1.RestoreNodeResponse
+	28, // 55: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:output_type -> forgeyard.concurrency.v1.RemoveNodeResponse
+	30, // 56: forgeyard.concurrency.v1.EnrollmentService.Enroll:output_type -> forgeyard.concurrency.v1.EnrollResponse
+	44, // [44:57] is the sub-list for method output_type
+	31, // [31:44] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_forgeyard_concurrency_v1_concurrency_proto_init() }
@@ -1634,7 +2315,7 @@ func file_forgeyard_concurrency_v1_concurrency_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_concurrency_proto_rawDesc), len(file_forgeyard_concurrency_v1_concurrency_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

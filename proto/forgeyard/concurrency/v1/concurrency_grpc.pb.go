@@ -26,6 +26,11 @@ const (
 	ConcurrencyService_ExplainScope_FullMethodName    = "/forgeyard.concurrency.v1.ConcurrencyService/ExplainScope"
 	ConcurrencyService_ForceRelease_FullMethodName    = "/forgeyard.concurrency.v1.ConcurrencyService/ForceRelease"
 	ConcurrencyService_CreateJoinToken_FullMethodName = "/forgeyard.concurrency.v1.ConcurrencyService/CreateJoinToken"
+	ConcurrencyService_ListJoinTokens_FullMethodName  = "/forgeyard.concurrency.v1.ConcurrencyService/ListJoinTokens"
+	ConcurrencyService_RevokeJoinToken_FullMethodName = "/forgeyard.concurrency.v1.ConcurrencyService/RevokeJoinToken"
+	ConcurrencyService_RevokeNode_FullMethodName      = "/forgeyard.concurrency.v1.ConcurrencyService/RevokeNode"
+	ConcurrencyService_RestoreNode_FullMethodName     = "/forgeyard.concurrency.v1.ConcurrencyService/RestoreNode"
+	ConcurrencyService_RemoveNode_FullMethodName      = "/forgeyard.concurrency.v1.ConcurrencyService/RemoveNode"
 )
 
 // ConcurrencyServiceClient is the client API for ConcurrencyService service.
@@ -44,6 +49,17 @@ type ConcurrencyServiceClient interface {
 	ExplainScope(ctx context.Context, in *ExplainScopeRequest, opts ...grpc.CallOption) (*ExplainScopeResponse, error)
 	ForceRelease(ctx context.Context, in *ForceReleaseRequest, opts ...grpc.CallOption) (*ForceReleaseResponse, error)
 	CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*CreateJoinTokenResponse, error)
+	ListJoinTokens(ctx context.Context, in *ListJoinTokensRequest, opts ...grpc.CallOption) (*ListJoinTokensResponse, error)
+	RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*RevokeJoinTokenResponse, error)
+	// RevokeNode refuses a node from now on and ends its session; what it holds
+	// drains until its time is over. The three decisions about a node may be
+	// repeated: the second time they change nothing.
+	RevokeNode(ctx context.Context, in *RevokeNodeRequest, opts ...grpc.CallOption) (*RevokeNodeResponse, error)
+	// RestoreNode lets a revoked node come again, with the certificate that it has.
+	RestoreNode(ctx context.Context, in *RestoreNodeRequest, opts ...grpc.CallOption) (*RestoreNodeResponse, error)
+	// RemoveNode forgets a node for good: its certificates are refused; a node of
+	// that name must enrol anew.
+	RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*RemoveNodeResponse, error)
 }
 
 type concurrencyServiceClient struct {
@@ -124,6 +140,56 @@ func (c *concurrencyServiceClient) CreateJoinToken(ctx context.Context, in *Crea
 	return out, nil
 }
 
+func (c *concurrencyServiceClient) ListJoinTokens(ctx context.Context, in *ListJoinTokensRequest, opts ...grpc.CallOption) (*ListJoinTokensResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListJoinTokensResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_ListJoinTokens_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *concurrencyServiceClient) RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*RevokeJoinTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeJoinTokenResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_RevokeJoinToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *concurrencyServiceClient) RevokeNode(ctx context.Context, in *RevokeNodeRequest, opts ...grpc.CallOption) (*RevokeNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeNodeResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_RevokeNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *concurrencyServiceClient) RestoreNode(ctx context.Context, in *RestoreNodeRequest, opts ...grpc.CallOption) (*RestoreNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestoreNodeResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_RestoreNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *concurrencyServiceClient) RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*RemoveNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveNodeResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_RemoveNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ConcurrencyServiceServer is the server API for ConcurrencyService service.
 // All implementations must embed UnimplementedConcurrencyServiceServer
 // for forward compatibility.
@@ -140,6 +206,17 @@ type ConcurrencyServiceServer interface {
 	ExplainScope(context.Context, *ExplainScopeRequest) (*ExplainScopeResponse, error)
 	ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error)
 	CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*CreateJoinTokenResponse, error)
+	ListJoinTokens(context.Context, *ListJoinTokensRequest) (*ListJoinTokensResponse, error)
+	RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*RevokeJoinTokenResponse, error)
+	// RevokeNode refuses a node from now on and ends its session; what it holds
+	// drains until its time is over. The three decisions about a node may be
+	// repeated: the second time they change nothing.
+	RevokeNode(context.Context, *RevokeNodeRequest) (*RevokeNodeResponse, error)
+	// RestoreNode lets a revoked node come again, with the certificate that it has.
+	RestoreNode(context.Context, *RestoreNodeRequest) (*RestoreNodeResponse, error)
+	// RemoveNode forgets a node for good: its certificates are refused; a node of
+	// that name must enrol anew.
+	RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error)
 	mustEmbedUnimplementedConcurrencyServiceServer()
 }
 
@@ -170,6 +247,21 @@ func (UnimplementedConcurrencyServiceServer) ForceRelease(context.Context, *Forc
 }
 func (UnimplementedConcurrencyServiceServer) CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*CreateJoinTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateJoinToken not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) ListJoinTokens(context.Context, *ListJoinTokensRequest) (*ListJoinTokensResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListJoinTokens not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*RevokeJoinTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeJoinToken not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) RevokeNode(context.Context, *RevokeNodeRequest) (*RevokeNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeNode not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) RestoreNode(context.Context, *RestoreNodeRequest) (*RestoreNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RestoreNode not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveNode not implemented")
 }
 func (UnimplementedConcurrencyServiceServer) mustEmbedUnimplementedConcurrencyServiceServer() {}
 func (UnimplementedConcurrencyServiceServer) testEmbeddedByValue()                            {}
@@ -318,6 +410,96 @@ func _ConcurrencyService_CreateJoinToken_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConcurrencyService_ListJoinTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListJoinTokensRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).ListJoinTokens(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_ListJoinTokens_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).ListJoinTokens(ctx, req.(*ListJoinTokensRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConcurrencyService_RevokeJoinToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeJoinTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).RevokeJoinToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_RevokeJoinToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).RevokeJoinToken(ctx, req.(*RevokeJoinTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConcurrencyService_RevokeNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).RevokeNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_RevokeNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).RevokeNode(ctx, req.(*RevokeNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConcurrencyService_RestoreNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestoreNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).RestoreNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_RestoreNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).RestoreNode(ctx, req.(*RestoreNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConcurrencyService_RemoveNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).RemoveNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_RemoveNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).RemoveNode(ctx, req.(*RemoveNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ConcurrencyService_ServiceDesc is the grpc.ServiceDesc for ConcurrencyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -352,6 +534,26 @@ var ConcurrencyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CreateJoinToken",
 			Handler:    _ConcurrencyService_CreateJoinToken_Handler,
+		},
+		{
+			MethodName: "ListJoinTokens",
+			Handler:    _ConcurrencyService_ListJoinTokens_Handler,
+		},
+		{
+			MethodName: "RevokeJoinToken",
+			Handler:    _ConcurrencyService_RevokeJoinToken_Handler,
+		},
+		{
+			MethodName: "RevokeNode",
+			Handler:    _ConcurrencyService_RevokeNode_Handler,
+		},
+		{
+			MethodName: "RestoreNode",
+			Handler:    _ConcurrencyService_RestoreNode_Handler,
+		},
+		{
+			MethodName: "RemoveNode",
+			Handler:    _ConcurrencyService_RemoveNode_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
