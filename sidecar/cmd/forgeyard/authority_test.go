@@ -110,9 +110,35 @@ func (scripted) ListLeases(_ context.Context, r *pb.ListLeasesRequest) (*pb.List
 
 func (scripted) ListNodes(context.Context, *pb.ListNodesRequest) (*pb.ListNodesResponse, error) {
 	return &pb.ListNodesResponse{Nodes: []*pb.Node{
-		{Name: "node-a", RegisteredAt: at(0), Ttl: durationpb.New(15 * time.Second)},
-		{Name: "node-b", Connected: true, Alive: true, ExpiresIn: durationpb.New(12300 * time.Millisecond), Leases: 1, RegisteredAt: at(2), Ttl: durationpb.New(15 * time.Second)},
+		{Name: "node-a", RegisteredAt: at(0), Ttl: durationpb.New(15 * time.Second), State: "revoked", Reason: "stolen", ChangedBy: "person:ann", ChangedAt: at(3), CertificateExpiresAt: at(50)},
+		{Name: "node-b", State: "admitted", CertificateExpiresAt: at(40), Connected: true, Alive: true, ExpiresIn: durationpb.New(12300 * time.Millisecond), Leases: 1, RegisteredAt: at(2), Ttl: durationpb.New(15 * time.Second)},
 	}}, nil
+}
+
+func (scripted) RevokeNode(_ context.Context, r *pb.RevokeNodeRequest) (*pb.RevokeNodeResponse, error) {
+	return &pb.RevokeNodeResponse{Leases: int32(len(r.GetReason())), SilentIn: durationpb.New(17500 * time.Millisecond)}, nil
+}
+
+func (scripted) RestoreNode(context.Context, *pb.RestoreNodeRequest) (*pb.RestoreNodeResponse, error) {
+	return &pb.RestoreNodeResponse{}, nil
+}
+
+func (scripted) RemoveNode(context.Context, *pb.RemoveNodeRequest) (*pb.RemoveNodeResponse, error) {
+	return &pb.RemoveNodeResponse{}, nil
+}
+
+func (scripted) ListJoinTokens(context.Context, *pb.ListJoinTokensRequest) (*pb.ListJoinTokensResponse, error) {
+	return &pb.ListJoinTokensResponse{Tokens: []*pb.JoinToken{
+		{Fingerprint: "00112233445566ff", Tenants: []string{"acme", "globex"}, Uses: 3, UsesLeft: 2, ExpiresAt: at(50), MadeBy: "person:ann", MadeAt: at(1)},
+		{Fingerprint: "ff66554433221100", Tenants: []string{"acme"}, UsesLeft: 0, ExpiresAt: at(2)},
+	}}, nil
+}
+
+func (scripted) RevokeJoinToken(_ context.Context, r *pb.RevokeJoinTokenRequest) (*pb.RevokeJoinTokenResponse, error) {
+	if r.GetFingerprint() != "00112233445566ff" {
+		return nil, status.Errorf(codes.NotFound, "join token %s: not found", r.GetFingerprint())
+	}
+	return &pb.RevokeJoinTokenResponse{}, nil
 }
 
 func (scripted) ListEffects(context.Context, *pb.ListEffectsRequest) (*pb.ListEffectsResponse, error) {

@@ -63,24 +63,6 @@ func leaseRows(g *grid, rows []*pb.LeaseRow) {
 	}
 }
 
-func (a *app) nodesCommand() *cobra.Command {
-	return &cobra.Command{Use: "nodes", Short: "Sidecars and their sessions", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.authority(func(c pb.ConcurrencyServiceClient) error {
-				list, err := c.ListNodes(cmd.Context(), &pb.ListNodesRequest{})
-				if err != nil {
-					return err
-				}
-				return a.print(list, func(g *grid) {
-					g.row("NODE", "ALIVE", "CONNECTED", "EXPIRES IN", "LEASES", "TTL", "SINCE")
-					for _, n := range list.GetNodes() {
-						g.row(n.GetName(), yes(n.GetAlive(), "yes", "no"), yes(n.GetConnected(), "yes", "no"), span(n.GetExpiresIn()), n.GetLeases(), span(n.GetTtl()), when(n.GetRegisteredAt()))
-					}
-				})
-			})
-		}}
-}
-
 func (a *app) effectsCommand() *cobra.Command {
 	r := &pb.ListEffectsRequest{}
 	cmd := &cobra.Command{Use: "effects", Short: "Outgoing calls, as the sidecars' journals know them", Args: cobra.NoArgs,
