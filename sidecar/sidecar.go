@@ -175,6 +175,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		s.releaseAll(inner)
 	}
 	err = doors.Wait()
+	s.closeSession(inner)
 	stopInner()
 	return errors.Join(err, core.Wait())
 }
@@ -184,6 +185,18 @@ func (s *Sidecar) releaseAll(ctx context.Context) {
 	defer cancel()
 	if err := s.keeper.ReleaseAll(ctx); err != nil {
 		s.log.Warn("release on stop", zap.Error(err))
+	}
+}
+
+// closeTimeout bounds the last word to the authority; unheard, the session runs
+// out by itself.
+const closeTimeout = 2 * time.Second
+
+func (s *Sidecar) closeSession(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := s.keeper.Close(ctx); err != nil {
+		s.log.Warn("stop", zap.Error(err))
 	}
 }
 

@@ -59,6 +59,7 @@ type Keeper struct {
 	releasing map[string]bool
 	clocks    clocks
 	nextBeat  boottime.Instant
+	closing   bool // the session is being closed: nothing asks any more
 }
 
 // session is the loop's knowledge of its session.
@@ -130,7 +131,7 @@ func (k *Keeper) wake() {
 		k.timers(h, now)
 	}
 	k.giveUpSlow(now)
-	if k.session.id != "" && !k.session.beat.running && !now.Before(k.nextBeat) {
+	if k.session.id != "" && !k.closing && !k.session.beat.running && !now.Before(k.nextBeat) {
 		k.startBeat()
 	}
 	k.flush()
@@ -145,7 +146,7 @@ func (k *Keeper) untilNext() time.Duration {
 			next = at
 		}
 	}
-	if k.session.id != "" && !k.session.beat.running {
+	if k.session.id != "" && !k.closing && !k.session.beat.running {
 		earlier(max(k.nextBeat, 1))
 	}
 	for _, a := range []attempt{k.session.beat, k.session.fetch} {

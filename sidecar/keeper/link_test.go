@@ -86,6 +86,10 @@ func acquires(c *call) bool { return c.command != nil && c.command.Acquire != ni
 func claims(c *call) bool   { return c.command != nil && c.command.Claim != nil }
 func releases(c *call) bool { return c.command != nil && c.command.Release != nil }
 
+func closes(c *call) bool {
+	return c.command != nil && c.command.Acquire == nil && c.command.Claim == nil && c.command.Release == nil
+}
+
 // next waits for a request of one kind; others keep for later.
 func (l *link) next(kind func(*call) bool) *call {
 	l.t.Helper()

@@ -23,11 +23,16 @@ func (k *Keeper) Registration() (Registration, error) {
 	r := Registration{
 		Nonce: k.nonce, BootID: k.cfg.BootID, LockFile: k.cfg.LockFile, TTL: k.cfg.Budget.TTL, Receipts: receipts,
 	}
+	closing := false
 	err = k.do(context.Background(), func() {
+		closing = k.closing
 		if k.session.id == "" && k.former.ID != "" {
 			r.Resume, r.ResumeNonce = k.former.ID, k.former.Nonce
 		}
 	})
+	if closing { // the close may still be on its way, and ends whatever has this nonce
+		return Registration{}, ErrStopped
+	}
 	return r, err
 }
 
@@ -257,7 +262,7 @@ func (k *Keeper) confirm(h *hold, sentAt boottime.Instant, remaining time.Durati
 
 // startFetch asks for the whole set; while one fetch runs another is owed.
 func (k *Keeper) startFetch() {
-	if k.session.id == "" {
+	if k.session.id == "" || k.closing {
 		return
 	}
 	if k.session.fetch.running {

@@ -71,7 +71,8 @@ type Ended struct {
 	Successor *lease.Summary
 }
 
-// Command is one mutating request to the authority.
+// Command is one mutating request to the authority; with no action it closes
+// the session.
 type Command struct {
 	ID      string
 	Session string

@@ -65,7 +65,7 @@ func partingLine(g *grid, node, what string, leases int32, in *durationpb.Durati
 		g.line("%s is %s; it held nothing", node, what)
 		return
 	}
-	g.line("%s is %s; its %d leases drain, they are free in %s at the latest", node, what, leases, span(in))
+	g.line("%s is %s; of its leases %d drain, the last one is free in %s", node, what, leases, span(in))
 }
 
 func (a *app) restoreNodeCommand() *cobra.Command {
