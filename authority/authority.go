@@ -114,14 +114,16 @@ func (a *Authority) assemble(ctx context.Context, s store.Store) (parts, error) 
 	var c *coordinator.Coordinator
 	incarnation := ulid.Make().String()
 	t := a.cfg.Timing
+	policies := bounded{a.cfg.Policy, t}
 	e := engine.New(s, engine.Options{
+		Policies: policies.of,
 		Clock: a.clock, Sealer: sealer, MaxTTL: t.MaxTTL, LockDelay: t.LockDelay, Interval: t.Interval,
 		Incarnation: incarnation, Live: 10 * t.Sweep, Log: a.log.Named("engine"), Metrics: a.registry,
 		Committed: func(cmds []fold.Command, out fold.Outcome) { c.Committed(cmds, out) },
 	})
 	nodes := roster.New(inspectTimeout, a.registry)
 	c = coordinator.New(coordinator.Config{
-		Store: s, Engine: e, Roster: nodes, Policies: bounded{a.cfg.Policy, t}, Sealer: sealer, Issuer: issuer,
+		Store: s, Engine: e, Roster: nodes, Policies: policies, Sealer: sealer, Issuer: issuer,
 		Clock: a.clock, Log: a.log.Named("coordinator"), Metrics: a.registry,
 		MaxTTL: t.MaxTTL, LockDelay: t.LockDelay, SweepGrace: t.SweepGrace,
 		Retention:   store.Retention{Commands: a.cfg.Retention.Commands, Ended: a.cfg.Retention.Ended, Audit: a.cfg.Retention.Audit},

@@ -24,3 +24,9 @@ func (b bounded) For(s scope.Scope) (lease.Policy, string) {
 	p.MaxTTL = min(p.MaxTTL, b.timing.MaxTTL)
 	return p, source
 }
+
+// of is For without the source.
+func (b bounded) of(s scope.Scope) lease.Policy {
+	p, _ := b.For(s)
+	return p
+}

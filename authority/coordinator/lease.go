@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/forgeyard/concurrency/authority/access"
@@ -84,16 +83,16 @@ func (c *Coordinator) Renew(ctx context.Context, caller Caller, r Ref, extend ti
 }
 
 // Release ends a lease on its holder's quiescence receipt.
-func (c *Coordinator) Release(ctx context.Context, caller Caller, r Ref, why lease.EndReason, unknown int) (lease.Answer, bool, error) {
+func (c *Coordinator) Release(ctx context.Context, caller Caller, r Ref, why lease.EndReason, q lease.Quiescence) (lease.Answer, bool, error) {
 	if why != lease.Released && why != lease.CallerGone {
 		return lease.Answer{}, false, &InputError{Field: "why", Value: clip(string(why)), Problem: "must be released or caller-gone"}
 	}
-	if unknown < 0 {
-		return lease.Answer{}, false, &InputError{Field: "unknown_effects", Value: fmt.Sprint(unknown), Problem: "must not be negative"}
+	if err := checkQuiescence(q); err != nil {
+		return lease.Answer{}, false, err
 	}
-	return c.onScope(ctx, caller, r.Request, r.Scope, digest("release", []any{r.Session, r.Scope, r.Lease, r.Epoch, why, unknown}),
+	return c.onScope(ctx, caller, r.Request, r.Scope, digest("release", []any{r.Session, r.Scope, r.Lease, r.Epoch, why, q.Unknown}),
 		func(s scope.Scope, p lease.Policy) fold.Action {
-			return fold.Release(s, p, lease.ReleaseRequest{Ref: r.lease(), Why: why, Quiescence: lease.Quiescence{Unknown: unknown}})
+			return fold.Release(s, p, lease.ReleaseRequest{Ref: r.lease(), Why: why, Quiescence: q})
 		})
 }
 

@@ -115,15 +115,17 @@ func (c *Coordinator) verify(caller Caller, receipts []Receipt) ([]fold.Witness,
 			return nil, fmt.Errorf("receipts[%d]: %s epoch %d was not sealed by authority %s for node %s",
 				i, s, r.Epoch, c.cfg.Sealer.Authority, caller.Node)
 		}
-		out = append(out, fold.Witness{Scope: s, Epoch: r.Epoch})
+		p, _ := c.cfg.Policies.For(s)
+		out = append(out, fold.Witness{Scope: s, Policy: p, Witness: lease.Witness{Epoch: r.Epoch, Node: caller.Node}})
 	}
 	return out, nil
 }
 
-// Heartbeat renews a session. ahead reports that the node says it has applied
-// a set that the store has never had: it must register anew, with its receipts
-// (DESIGN 5.8).
-func (c *Coordinator) Heartbeat(ctx context.Context, caller Caller, b lease.Beat) (a lease.Answer, ahead bool, err error) {
+// Heartbeat renews a session. anew says that the node must register again, with
+// its receipts (DESIGN 5.8): it has applied a set that the store has never had,
+// or the generation has risen since it joined, so that what it was granted may
+// have been forgotten.
+func (c *Coordinator) Heartbeat(ctx context.Context, caller Caller, b lease.Beat, joined epoch.Generation) (a lease.Answer, anew bool, err error) {
 	a, err = c.cfg.Engine.Beat(ctx, b)
 	if err != nil {
 		return lease.Answer{}, false, err
@@ -134,7 +136,7 @@ func (c *Coordinator) Heartbeat(ctx context.Context, caller Caller, b lease.Beat
 			zap.Uint64("applied", b.Applied.Version), zap.Uint64("stored", a.Version.Version))
 		return lease.Answer{}, true, nil
 	}
-	return a, false, nil
+	return a, a.Code == lease.Renewed && a.Version.Generation > joined, nil
 }
 
 // Set is a session's set of leases as its node may apply it.

@@ -15,6 +15,7 @@ import (
 	"github.com/forgeyard/concurrency/authority/storeclock"
 	"github.com/forgeyard/concurrency/shared/clock"
 	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/scope"
 )
 
 var (
@@ -35,6 +36,9 @@ type Options struct {
 	LockDelay   time.Duration
 	Interval    time.Duration // longest time without a commit before a time pause
 	Incarnation string        // ULID of this process
+
+	// Policies says what a cut of the history does to a scope.
+	Policies func(scope.Scope) lease.Policy
 
 	MaxBatch int           // commands of one transaction
 	Queue    int           // commands waiting; beyond: ErrOverloaded
@@ -186,6 +190,6 @@ func enqueue[T any](e *Engine, queue chan T, item T) error {
 func (e *Engine) facts(l store.Loaded, p lease.Pause) lease.Facts {
 	return lease.Facts{
 		Now: l.Now, Generation: l.Generation, Pause: p,
-		MaxTTL: e.opts.MaxTTL, LockDelay: e.opts.LockDelay,
+		MaxTTL: e.opts.MaxTTL, LockDelay: e.opts.LockDelay, Switchover: l.Switchover,
 	}
 }

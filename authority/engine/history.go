@@ -78,6 +78,10 @@ func (e *Engine) observe(id store.Identity, g epoch.Generation, r storeclock.Rea
 	if g != 0 && g < h.generation {
 		return lease.Pause{}, fmt.Errorf("%w: from %d to %d", errFell, h.generation, g)
 	}
+	if g > h.generation {
+		// While this process lives only a cut raises it: another replica saw one.
+		return lease.Pause{}, &cutError{used: h.generation, detail: fmt.Sprintf("generation rose from %d to %d", h.generation, g)}
+	}
 	h.generation = max(h.generation, g)
 	var cause storeclock.Cause
 	h.watch, cause = h.watch.Observe(r)
@@ -136,13 +140,33 @@ func (e *Engine) raise(ctx context.Context, why error, used, witness epoch.Gener
 	}
 	e.opts.Log.Error("history of the store may have been cut: raising the generation", zap.Error(why))
 	e.metrics.cuts.Inc()
-	// Ahead of the store, unless another replica has raised it since.
-	return e.enlist(ctx, storeclock.Cut, max(witness, used)+1)
+	// The store compares: another replica may have raised it since.
+	return e.enlist(ctx, storeclock.Cut, max(witness, used))
+}
+
+// Recover treats the history as cut because a person says so. It stands in for
+// Start in a process that does nothing else.
+func (e *Engine) Recover(ctx context.Context, reason string) (store.Standing, error) {
+	st, err := e.store.Enlist(ctx, store.Incarnation{ID: e.opts.Incarnation, Live: e.opts.Live, Recover: reason, Forget: e.forget})
+	if err != nil {
+		return store.Standing{}, fmt.Errorf("recover: %w", err)
+	}
+	return st, nil
+}
+
+// forget is what a cut does to everything; stores call it in their transaction.
+func (e *Engine) forget(l store.Loaded, why string) (store.Changes, error) {
+	changes, err := fold.Forget(e.facts(l, lease.Pause{Whole: true}), l, e.opts.Policies, why)
+	if err == nil {
+		e.opts.Log.Error("history of the store was cut: leases drain, reconciling scopes close",
+			zap.String("why", why), zap.Int("leases", len(changes.Leases)), zap.Int("scopes", len(changes.Scopes)))
+	}
+	return changes, err
 }
 
 func (e *Engine) enlist(ctx context.Context, cause storeclock.Cause, witness epoch.Generation) error {
 	asked := e.opts.Clock.Boot()
-	st, err := e.store.Enlist(ctx, store.Incarnation{ID: e.opts.Incarnation, Witness: witness, Live: e.opts.Live})
+	st, err := e.store.Enlist(ctx, store.Incarnation{ID: e.opts.Incarnation, Witness: witness, Live: e.opts.Live, Forget: e.forget})
 	if err != nil {
 		return fmt.Errorf("enlist with the store: %w", err)
 	}

@@ -111,7 +111,7 @@ func TestRaiseOnOneReplicaReachesTheOther(t *testing.T) {
 	pair := replicas(t, 2)
 	n := register(t, pair[0], "node-a")
 	before := acquire(t, pair[0], n, environment(t, "one"))
-	witness := fold.Witness{Scope: environment(t, "one"), Epoch: before.Epoch + 1}
+	witness := fold.Witness{Scope: environment(t, "one"), Policy: policy, Witness: lease.Witness{Epoch: before.Epoch + 1, Node: "node-w"}}
 	r, err := pair[1].Do(t.Context(), fold.Command{Command: id("node-w"), Action: fold.Register(lease.RegisterRequest{
 		Session: ulid.Make().String(), Node: "node-w", Tenants: []string{"acme"}, Nonce: "x", TTL: ttl,
 	}, []fold.Witness{witness})})

@@ -51,10 +51,12 @@ func (f files) open(t testing.TB, clk clock.Clock) *sqlite.Store {
 	return s
 }
 
+func policyOf(scope.Scope) lease.Policy { return policy }
+
 func options(clk clock.Clock) engine.Options {
 	return engine.Options{
 		Clock: clk, Sealer: sealer, MaxTTL: maxTTL, LockDelay: lockDelay, Interval: interval,
-		Incarnation: ulid.Make().String(), Metrics: prometheus.NewRegistry(),
+		Incarnation: ulid.Make().String(), Metrics: prometheus.NewRegistry(), Policies: policyOf,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/forgeyard/concurrency/authority/store"
-	"github.com/forgeyard/concurrency/shared/epoch"
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 )

@@ -94,6 +94,9 @@ func (s Sealer) fresh(f lease.Facts, st *state, c Command) (Result, []byte) {
 // one runs the rule of an action and takes over what it changed.
 func (s Sealer) one(f lease.Facts, st *state, a Action) Result {
 	c := st.caseOf(a)
+	if why := c.Contradiction(); why != "" {
+		return st.quarantine(f, a, c, why)
+	}
 	ch, answer := a.rule(f, c)
 	if !a.Scope.IsZero() {
 		if err := lease.Validate(c, ch); err != nil {
@@ -107,6 +110,9 @@ func (s Sealer) one(f lease.Facts, st *state, a Action) Result {
 		}}
 	}
 	st.apply(a, c, ch)
+	if err := st.hear(f, a.Witnesses); err != nil {
+		return defect(err)
+	}
 	if answer.Code == lease.Acquired && answer.Lease != nil {
 		answer.Receipt = s.Key.Seal(s.Authority, a.Scope.ID(), answer.Lease.Epoch, answer.Lease.Node)
 	}

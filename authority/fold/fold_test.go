@@ -201,7 +201,7 @@ func TestFC98_ReceiptAheadOfTheStoreAbortsTheBatch(t *testing.T) {
 	l.Scopes[prod.ID()] = lease.Record{Scope: prod, State: lease.Open, Epoch: has}
 	register := func(e epoch.Epoch) fold.Command {
 		return command("1", fold.Register(lease.RegisterRequest{Session: "s", Node: "n", Nonce: "x", TTL: 15 * time.Second},
-			[]fold.Witness{{Scope: prod, Epoch: e}}))
+			[]fold.Witness{{Scope: prod, Policy: policy, Witness: lease.Witness{Epoch: e, Node: "n"}}}))
 	}
 	_, _, err := sealer.Run(facts, []fold.Command{register(has + 1)}, l)
 	var ahead *fold.AheadError

@@ -17,19 +17,36 @@ type state struct {
 	sessions overlay[string, lease.Session]
 	leases   overlay[string, lease.Lease] // changed ones only, tombstones too
 	active   map[scope.ID][]lease.Lease   // not ended, of changed scopes
+	evidence overlay[string, lease.Evidence]
+	left     map[scope.ID]leftBehind // of changed scopes
 	audit    []lease.Audit
 	moved    map[string]bool // sessions whose set somebody else changed
 	taken    map[string]bool // ids of leases that were loaded
 }
 
 func newState(l store.Loaded) *state {
-	s := &state{loaded: l, active: map[scope.ID][]lease.Lease{}, moved: map[string]bool{}, taken: map[string]bool{}}
-	for _, leases := range l.Leases {
-		for _, l := range leases {
-			s.taken[l.ID] = true
+	s := &state{loaded: l, active: map[scope.ID][]lease.Lease{}, left: map[scope.ID]leftBehind{}, moved: map[string]bool{}, taken: map[string]bool{}}
+	for _, held := range []map[scope.ID][]lease.Lease{l.Leases, l.Unsettled} {
+		for _, leases := range held {
+			for _, l := range leases {
+				s.taken[l.ID] = true
+			}
 		}
 	}
 	return s
+}
+
+// leftBehind is what a scope's ended leases left.
+type leftBehind struct {
+	unsettled []lease.Lease
+	evidence  []lease.Evidence
+}
+
+func (s *state) leftOf(id scope.ID) leftBehind {
+	if l, ok := s.left[id]; ok {
+		return l
+	}
+	return leftBehind{unsettled: s.loaded.Unsettled[id], evidence: s.loaded.Evidence[id]}
 }
 
 // overlay is an ordered map of changed rows.
@@ -106,6 +123,8 @@ func (s *state) caseOf(a Action) lease.Case {
 	if !a.Scope.IsZero() {
 		c.Scope = s.record(a.Scope)
 		c.Leases = s.leasesOf(a.Scope.ID())
+		left := s.leftOf(a.Scope.ID())
+		c.Unsettled, c.Evidence = left.unsettled, left.evidence
 		for _, l := range c.Leases {
 			add(l.Session)
 		}
@@ -134,8 +153,13 @@ func (s *state) apply(a Action, c lease.Case, ch lease.Change) {
 	for _, l := range ch.Leases {
 		s.leases.put(l.ID, l)
 	}
-	if len(ch.Leases) > 0 {
-		s.active[a.Scope.ID()] = c.Apply(ch).Leases
+	for _, e := range ch.Evidence {
+		s.evidence.put(e.Effect.ID, e)
+	}
+	if len(ch.Leases) > 0 || len(ch.Evidence) > 0 {
+		after := c.Apply(ch)
+		s.active[a.Scope.ID()] = after.Leases
+		s.left[a.Scope.ID()] = leftBehind{unsettled: after.Unsettled, evidence: after.Evidence}
 	}
 	for _, after := range ch.Sessions {
 		before, known := s.session(after.ID)
@@ -151,6 +175,6 @@ func (s *state) apply(a Action, c lease.Case, ch lease.Change) {
 func (s *state) changes() store.Changes {
 	return store.Changes{
 		Scopes: s.scopes.all(), Leases: s.leases.all(), Sessions: s.sessions.all(),
-		Audit: slices.Clone(s.audit), Results: map[int][]byte{},
+		Audit: slices.Clone(s.audit), Results: map[int][]byte{}, Evidence: s.evidence.all(),
 	}
 }

@@ -104,6 +104,7 @@ func (s *stream) register(ctx context.Context, f *pb.UpFrame) error {
 	}
 	if (a.Code == lease.Registered || a.Code == lease.Resumed) && a.Session != nil {
 		s.session, s.nonce, answer.Session = a.Session.ID, r.GetNonce(), a.Session.ID
+		s.joined = a.Version.Generation
 		s.leave = s.service.Roster.Join(s.peer.Node, s.session, s.peer.Remote)
 		s.service.Log.Info("session "+string(a.Code), zap.String("node", s.peer.Node), zap.String("session", s.session),
 			zap.String("software", r.GetSoftware()))
@@ -157,7 +158,7 @@ func (s *stream) heartbeat(ctx context.Context, h *pb.Heartbeat) *pb.DownFrame {
 	}
 	a, ahead, err := s.service.Coordinator.Heartbeat(ctx, s.caller(), lease.Beat{
 		Session: h.GetSession(), Nonce: h.GetNonce(), Applied: wire.FromVersion(h.GetApplied()),
-	})
+	}, s.joined)
 	if err != nil {
 		return &pb.DownFrame{Body: fault(err)}
 	}
@@ -230,7 +231,7 @@ func (s *stream) act(ctx context.Context, c *pb.Command) (lease.Answer, bool, er
 	case *pb.Command_Renew:
 		return uses.Renew(ctx, caller, ref(a.Renew.GetLease()), a.Renew.GetExtend().AsDuration())
 	case *pb.Command_Release:
-		return uses.Release(ctx, caller, ref(a.Release.GetLease()), lease.EndReason(a.Release.GetWhy()), int(a.Release.GetUnknownEffects()))
+		return uses.Release(ctx, caller, ref(a.Release.GetLease()), lease.EndReason(a.Release.GetWhy()), lease.Quiescence{Unknown: int(a.Release.GetUnknownEffects())})
 	case *pb.Command_Close:
 		return uses.Close(ctx, caller, request.CommandID, request.Session, request.Nonce)
 	}

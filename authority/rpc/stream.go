@@ -12,6 +12,7 @@ import (
 
 	"github.com/forgeyard/concurrency/authority/coordinator"
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
+	"github.com/forgeyard/concurrency/shared/epoch"
 )
 
 // Bounds of one stream.
@@ -29,6 +30,7 @@ type stream struct {
 
 	session string // set by register, before any other frame is read
 	nonce   string
+	joined  epoch.Generation // the one in force when it registered
 	leave   func() // the roster, when registered
 
 	answers chan *pb.DownFrame // of capacity maxOutstanding: an answer never blocks
@@ -41,7 +43,7 @@ type stream struct {
 }
 
 // errAnew ends a stream whose node must register again.
-var errAnew = errors.New("the node reports a set ahead of the store: register again with receipts")
+var errAnew = errors.New("the store may have forgotten what this node was granted: register again with receipts")
 
 var errStopping = errors.New("the authority is stopping")
 

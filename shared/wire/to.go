@@ -36,6 +36,7 @@ func ToLease(l lease.Lease, now time.Time) *pb.Lease {
 		AcquiredAt: ToTime(l.AcquiredAt), MaxUntil: ToTime(l.MaxUntil), EndedAt: ToTime(l.EndedAt),
 		EndReason: string(l.EndReason), EndedBy: l.EndedBy, EndDetail: l.EndDetail,
 		UnknownEffects: int32(l.Unknown), Exclusive: l.Exclusive,
+		Unsettled: l.Unsettled, Accounted: l.Accounted, Confirm: l.Confirm,
 	}
 	for _, slot := range l.Slots {
 		out.Slots = append(out.Slots, int32(slot))

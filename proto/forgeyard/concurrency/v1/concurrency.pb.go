@@ -2004,6 +2004,414 @@ func (x *EnrollResponse) GetCaDer() [][]byte {
 	return nil
 }
 
+type ListBlockedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBlockedRequest) Reset() {
+	*x = ListBlockedRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBlockedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBlockedRequest) ProtoMessage() {}
+
+func (x *ListBlockedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBlockedRequest.ProtoReflect.Descriptor instead.
+func (*ListBlockedRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{31}
+}
+
+type ListBlockedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scopes        []*ClosedState         `protobuf:"bytes,1,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBlockedResponse) Reset() {
+	*x = ListBlockedResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBlockedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBlockedResponse) ProtoMessage() {}
+
+func (x *ListBlockedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBlockedResponse.ProtoReflect.Descriptor instead.
+func (*ListBlockedResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListBlockedResponse) GetScopes() []*ClosedState {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+type GetEvidenceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scope         string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEvidenceRequest) Reset() {
+	*x = GetEvidenceRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEvidenceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEvidenceRequest) ProtoMessage() {}
+
+func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
+func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *GetEvidenceRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+type GetEvidenceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Evidence      *Evidence              `protobuf:"bytes,1,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEvidenceResponse) Reset() {
+	*x = GetEvidenceResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEvidenceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEvidenceResponse) ProtoMessage() {}
+
+func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
+func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *GetEvidenceResponse) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+type ReconcileScopeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CommandId     string                 `protobuf:"bytes,1,opt,name=command_id,json=commandId,proto3" json:"command_id,omitempty"` // ULID
+	Scope         string                 `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	KeepFor       *durationpb.Duration   `protobuf:"bytes,4,opt,name=keep_for,json=keepFor,proto3" json:"keep_for,omitempty"` // absent: one hour; a minute to eight hours
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileScopeRequest) Reset() {
+	*x = ReconcileScopeRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileScopeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileScopeRequest) ProtoMessage() {}
+
+func (x *ReconcileScopeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileScopeRequest.ProtoReflect.Descriptor instead.
+func (*ReconcileScopeRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ReconcileScopeRequest) GetCommandId() string {
+	if x != nil {
+		return x.CommandId
+	}
+	return ""
+}
+
+func (x *ReconcileScopeRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *ReconcileScopeRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ReconcileScopeRequest) GetKeepFor() *durationpb.Duration {
+	if x != nil {
+		return x.KeepFor
+	}
+	return nil
+}
+
+type ReconcileScopeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        *Answer                `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	Evidence      *Evidence              `protobuf:"bytes,2,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileScopeResponse) Reset() {
+	*x = ReconcileScopeResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileScopeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileScopeResponse) ProtoMessage() {}
+
+func (x *ReconcileScopeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileScopeResponse.ProtoReflect.Descriptor instead.
+func (*ReconcileScopeResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReconcileScopeResponse) GetAnswer() *Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *ReconcileScopeResponse) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+type ResolveScopeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CommandId     string                 `protobuf:"bytes,1,opt,name=command_id,json=commandId,proto3" json:"command_id,omitempty"` // ULID
+	Scope         string                 `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
+	Resolutions   []*Resolution          `protobuf:"bytes,3,rep,name=resolutions,proto3" json:"resolutions,omitempty"`
+	Reopen        bool                   `protobuf:"varint,4,opt,name=reopen,proto3" json:"reopen,omitempty"`
+	Seen          string                 `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"` // of the whole, with reopen
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveScopeRequest) Reset() {
+	*x = ResolveScopeRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveScopeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveScopeRequest) ProtoMessage() {}
+
+func (x *ResolveScopeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveScopeRequest.ProtoReflect.Descriptor instead.
+func (*ResolveScopeRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ResolveScopeRequest) GetCommandId() string {
+	if x != nil {
+		return x.CommandId
+	}
+	return ""
+}
+
+func (x *ResolveScopeRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *ResolveScopeRequest) GetResolutions() []*Resolution {
+	if x != nil {
+		return x.Resolutions
+	}
+	return nil
+}
+
+func (x *ResolveScopeRequest) GetReopen() bool {
+	if x != nil {
+		return x.Reopen
+	}
+	return false
+}
+
+func (x *ResolveScopeRequest) GetSeen() string {
+	if x != nil {
+		return x.Seen
+	}
+	return ""
+}
+
+type ResolveScopeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        *Answer                `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveScopeResponse) Reset() {
+	*x = ResolveScopeResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveScopeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveScopeResponse) ProtoMessage() {}
+
+func (x *ResolveScopeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveScopeResponse.ProtoReflect.Descriptor instead.
+func (*ResolveScopeResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ResolveScopeResponse) GetAnswer() *Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 var File_forgeyard_concurrency_v1_concurrency_proto protoreflect.FileDescriptor
 
 const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
@@ -2162,8 +2570,32 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\acsr_der\x18\x03 \x01(\fR\x06csrDer\"[\n" +
 	"\x0eEnrollResponse\x122\n" +
 	"\x15certificate_chain_der\x18\x01 \x03(\fR\x13certificateChainDer\x12\x15\n" +
-	"\x06ca_der\x18\x02 \x03(\fR\x05caDer2\xb6\n" +
+	"\x06ca_der\x18\x02 \x03(\fR\x05caDer\"\x14\n" +
+	"\x12ListBlockedRequest\"T\n" +
+	"\x13ListBlockedResponse\x12=\n" +
+	"\x06scopes\x18\x01 \x03(\v2%.forgeyard.concurrency.v1.ClosedStateR\x06scopes\"*\n" +
+	"\x12GetEvidenceRequest\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\"U\n" +
+	"\x13GetEvidenceResponse\x12>\n" +
+	"\bevidence\x18\x01 \x01(\v2\".forgeyard.concurrency.v1.EvidenceR\bevidence\"\x9a\x01\n" +
+	"\x15ReconcileScopeRequest\x12\x1d\n" +
 	"\n" +
+	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x14\n" +
+	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x124\n" +
+	"\bkeep_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\akeepFor\"\x92\x01\n" +
+	"\x16ReconcileScopeResponse\x128\n" +
+	"\x06answer\x18\x01 \x01(\v2 .forgeyard.concurrency.v1.AnswerR\x06answer\x12>\n" +
+	"\bevidence\x18\x02 \x01(\v2\".forgeyard.concurrency.v1.EvidenceR\bevidence\"\xbe\x01\n" +
+	"\x13ResolveScopeRequest\x12\x1d\n" +
+	"\n" +
+	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x14\n" +
+	"\x05scope\x18\x02 \x01(\tR\x05scope\x12F\n" +
+	"\vresolutions\x18\x03 \x03(\v2$.forgeyard.concurrency.v1.ResolutionR\vresolutions\x12\x16\n" +
+	"\x06reopen\x18\x04 \x01(\bR\x06reopen\x12\x12\n" +
+	"\x04seen\x18\x05 \x01(\tR\x04seen\"P\n" +
+	"\x14ResolveScopeResponse\x128\n" +
+	"\x06answer\x18\x01 \x01(\v2 .forgeyard.concurrency.v1.AnswerR\x06answer2\xf2\r\n" +
 	"\x12ConcurrencyService\x12d\n" +
 	"\tGetStatus\x12*.forgeyard.concurrency.v1.GetStatusRequest\x1a+.forgeyard.concurrency.v1.GetStatusResponse\x12g\n" +
 	"\n" +
@@ -2171,7 +2603,11 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\tListNodes\x12*.forgeyard.concurrency.v1.ListNodesRequest\x1a+.forgeyard.concurrency.v1.ListNodesResponse\x12j\n" +
 	"\vListEffects\x12,.forgeyard.concurrency.v1.ListEffectsRequest\x1a-.forgeyard.concurrency.v1.ListEffectsResponse\x12m\n" +
 	"\fExplainScope\x12-.forgeyard.concurrency.v1.ExplainScopeRequest\x1a..forgeyard.concurrency.v1.ExplainScopeResponse\x12m\n" +
-	"\fForceRelease\x12-.forgeyard.concurrency.v1.ForceReleaseRequest\x1a..forgeyard.concurrency.v1.ForceReleaseResponse\x12v\n" +
+	"\fForceRelease\x12-.forgeyard.concurrency.v1.ForceReleaseRequest\x1a..forgeyard.concurrency.v1.ForceReleaseResponse\x12j\n" +
+	"\vListBlocked\x12,.forgeyard.concurrency.v1.ListBlockedRequest\x1a-.forgeyard.concurrency.v1.ListBlockedResponse\x12j\n" +
+	"\vGetEvidence\x12,.forgeyard.concurrency.v1.GetEvidenceRequest\x1a-.forgeyard.concurrency.v1.GetEvidenceResponse\x12s\n" +
+	"\x0eReconcileScope\x12/.forgeyard.concurrency.v1.ReconcileScopeRequest\x1a0.forgeyard.concurrency.v1.ReconcileScopeResponse\x12m\n" +
+	"\fResolveScope\x12-.forgeyard.concurrency.v1.ResolveScopeRequest\x1a..forgeyard.concurrency.v1.ResolveScopeResponse\x12v\n" +
 	"\x0fCreateJoinToken\x120.forgeyard.concurrency.v1.CreateJoinTokenRequest\x1a1.forgeyard.concurrency.v1.CreateJoinTokenResponse\x12s\n" +
 	"\x0eListJoinTokens\x12/.forgeyard.concurrency.v1.ListJoinTokensRequest\x1a0.forgeyard.concurrency.v1.ListJoinTokensResponse\x12v\n" +
 	"\x0fRevokeJoinToken\x120.forgeyard.concurrency.v1.RevokeJoinTokenRequest\x1a1.forgeyard.concurrency.v1.RevokeJoinTokenResponse\x12g\n" +
@@ -2195,7 +2631,7 @@ func file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_concurrency_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_forgeyard_concurrency_v1_concurrency_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_forgeyard_concurrency_v1_concurrency_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),        // 0: forgeyard.concurrency.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),       // 1: forgeyard.concurrency.v1.GetStatusResponse
@@ -2228,78 +2664,104 @@ var file_forgeyard_concurrency_v1_concurrency_proto_goTypes = []any{
 	(*RemoveNodeResponse)(nil),      // 28: forgeyard.concurrency.v1.RemoveNodeResponse
 	(*EnrollRequest)(nil),           // 29: forgeyard.concurrency.v1.EnrollRequest
 	(*EnrollResponse)(nil),          // 30: forgeyard.concurrency.v1.EnrollResponse
-	(*durationpb.Duration)(nil),     // 31: google.protobuf.Duration
-	(*Lease)(nil),                   // 32: forgeyard.concurrency.v1.Lease
-	(*SetVersion)(nil),              // 33: forgeyard.concurrency.v1.SetVersion
-	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
-	(*Effect)(nil),                  // 35: forgeyard.concurrency.v1.Effect
-	(*Summary)(nil),                 // 36: forgeyard.concurrency.v1.Summary
-	(*Hold)(nil),                    // 37: forgeyard.concurrency.v1.Hold
-	(*Answer)(nil),                  // 38: forgeyard.concurrency.v1.Answer
+	(*ListBlockedRequest)(nil),      // 31: forgeyard.concurrency.v1.ListBlockedRequest
+	(*ListBlockedResponse)(nil),     // 32: forgeyard.concurrency.v1.ListBlockedResponse
+	(*GetEvidenceRequest)(nil),      // 33: forgeyard.concurrency.v1.GetEvidenceRequest
+	(*GetEvidenceResponse)(nil),     // 34: forgeyard.concurrency.v1.GetEvidenceResponse
+	(*ReconcileScopeRequest)(nil),   // 35: forgeyard.concurrency.v1.ReconcileScopeRequest
+	(*ReconcileScopeResponse)(nil),  // 36: forgeyard.concurrency.v1.ReconcileScopeResponse
+	(*ResolveScopeRequest)(nil),     // 37: forgeyard.concurrency.v1.ResolveScopeRequest
+	(*ResolveScopeResponse)(nil),    // 38: forgeyard.concurrency.v1.ResolveScopeResponse
+	(*durationpb.Duration)(nil),     // 39: google.protobuf.Duration
+	(*Lease)(nil),                   // 40: forgeyard.concurrency.v1.Lease
+	(*SetVersion)(nil),              // 41: forgeyard.concurrency.v1.SetVersion
+	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
+	(*Effect)(nil),                  // 43: forgeyard.concurrency.v1.Effect
+	(*Summary)(nil),                 // 44: forgeyard.concurrency.v1.Summary
+	(*Hold)(nil),                    // 45: forgeyard.concurrency.v1.Hold
+	(*Answer)(nil),                  // 46: forgeyard.concurrency.v1.Answer
+	(*ClosedState)(nil),             // 47: forgeyard.concurrency.v1.ClosedState
+	(*Evidence)(nil),                // 48: forgeyard.concurrency.v1.Evidence
+	(*Resolution)(nil),              // 49: forgeyard.concurrency.v1.Resolution
 }
 var file_forgeyard_concurrency_v1_concurrency_proto_depIdxs = []int32{
-	31, // 0: forgeyard.concurrency.v1.GetStatusResponse.time_pause_remaining:type_name -> google.protobuf.Duration
+	39, // 0: forgeyard.concurrency.v1.GetStatusResponse.time_pause_remaining:type_name -> google.protobuf.Duration
 	4,  // 1: forgeyard.concurrency.v1.ListLeasesResponse.leases:type_name -> forgeyard.concurrency.v1.LeaseRow
-	32, // 2: forgeyard.concurrency.v1.LeaseRow.lease:type_name -> forgeyard.concurrency.v1.Lease
-	31, // 3: forgeyard.concurrency.v1.LeaseRow.expires_in:type_name -> google.protobuf.Duration
+	40, // 2: forgeyard.concurrency.v1.LeaseRow.lease:type_name -> forgeyard.concurrency.v1.Lease
+	39, // 3: forgeyard.concurrency.v1.LeaseRow.expires_in:type_name -> google.protobuf.Duration
 	7,  // 4: forgeyard.concurrency.v1.ListNodesResponse.nodes:type_name -> forgeyard.concurrency.v1.Node
-	31, // 5: forgeyard.concurrency.v1.Node.expires_in:type_name -> google.protobuf.Duration
-	33, // 6: forgeyard.concurrency.v1.Node.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	33, // 7: forgeyard.concurrency.v1.Node.applied:type_name -> forgeyard.concurrency.v1.SetVersion
-	34, // 8: forgeyard.concurrency.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	31, // 9: forgeyard.concurrency.v1.Node.ttl:type_name -> google.protobuf.Duration
-	34, // 10: forgeyard.concurrency.v1.Node.changed_at:type_name -> google.protobuf.Timestamp
-	34, // 11: forgeyard.concurrency.v1.Node.certificate_expires_at:type_name -> google.protobuf.Timestamp
-	35, // 12: forgeyard.concurrency.v1.ListEffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
-	36, // 13: forgeyard.concurrency.v1.ExplainScopeResponse.holder:type_name -> forgeyard.concurrency.v1.Summary
-	37, // 14: forgeyard.concurrency.v1.ExplainScopeResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
-	32, // 15: forgeyard.concurrency.v1.ExplainScopeResponse.recent:type_name -> forgeyard.concurrency.v1.Lease
+	39, // 5: forgeyard.concurrency.v1.Node.expires_in:type_name -> google.protobuf.Duration
+	41, // 6: forgeyard.concurrency.v1.Node.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	41, // 7: forgeyard.concurrency.v1.Node.applied:type_name -> forgeyard.concurrency.v1.SetVersion
+	42, // 8: forgeyard.concurrency.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	39, // 9: forgeyard.concurrency.v1.Node.ttl:type_name -> google.protobuf.Duration
+	42, // 10: forgeyard.concurrency.v1.Node.changed_at:type_name -> google.protobuf.Timestamp
+	42, // 11: forgeyard.concurrency.v1.Node.certificate_expires_at:type_name -> google.protobuf.Timestamp
+	43, // 12: forgeyard.concurrency.v1.ListEffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
+	44, // 13: forgeyard.concurrency.v1.ExplainScopeResponse.holder:type_name -> forgeyard.concurrency.v1.Summary
+	45, // 14: forgeyard.concurrency.v1.ExplainScopeResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
+	40, // 15: forgeyard.concurrency.v1.ExplainScopeResponse.recent:type_name -> forgeyard.concurrency.v1.Lease
 	13, // 16: forgeyard.concurrency.v1.ExplainScopeResponse.audit:type_name -> forgeyard.concurrency.v1.AuditEntry
 	12, // 17: forgeyard.concurrency.v1.ExplainScopeResponse.policy:type_name -> forgeyard.concurrency.v1.Policy
-	31, // 18: forgeyard.concurrency.v1.Policy.min_ttl:type_name -> google.protobuf.Duration
-	31, // 19: forgeyard.concurrency.v1.Policy.max_ttl:type_name -> google.protobuf.Duration
-	31, // 20: forgeyard.concurrency.v1.Policy.lock_delay:type_name -> google.protobuf.Duration
-	31, // 21: forgeyard.concurrency.v1.Policy.claim_timeout:type_name -> google.protobuf.Duration
-	31, // 22: forgeyard.concurrency.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	34, // 23: forgeyard.concurrency.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	38, // 24: forgeyard.concurrency.v1.ForceReleaseResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
-	31, // 25: forgeyard.concurrency.v1.CreateJoinTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	39, // 18: forgeyard.concurrency.v1.Policy.min_ttl:type_name -> google.protobuf.Duration
+	39, // 19: forgeyard.concurrency.v1.Policy.max_ttl:type_name -> google.protobuf.Duration
+	39, // 20: forgeyard.concurrency.v1.Policy.lock_delay:type_name -> google.protobuf.Duration
+	39, // 21: forgeyard.concurrency.v1.Policy.claim_timeout:type_name -> google.protobuf.Duration
+	39, // 22: forgeyard.concurrency.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	42, // 23: forgeyard.concurrency.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	46, // 24: forgeyard.concurrency.v1.ForceReleaseResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
+	39, // 25: forgeyard.concurrency.v1.CreateJoinTokenRequest.valid_for:type_name -> google.protobuf.Duration
 	20, // 26: forgeyard.concurrency.v1.ListJoinTokensResponse.tokens:type_name -> forgeyard.concurrency.v1.JoinToken
-	34, // 27: forgeyard.concurrency.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	34, // 28: forgeyard.concurrency.v1.JoinToken.made_at:type_name -> google.protobuf.Timestamp
-	31, // 29: forgeyard.concurrency.v1.RevokeNodeResponse.silent_in:type_name -> google.protobuf.Duration
-	31, // 30: forgeyard.concurrency.v1.RemoveNodeResponse.silent_in:type_name -> google.protobuf.Duration
-	0,  // 31: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:input_type -> forgeyard.concurrency.v1.GetStatusRequest
-	2,  // 32: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:input_type -> forgeyard.concurrency.v1.ListLeasesRequest
-	5,  // 33: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:input_type -> forgeyard.concurrency.v1.ListNodesRequest
-	8,  // 34: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:input_type -> forgeyard.concurrency.v1.ListEffectsRequest
-	10, // 35: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:input_type -> forgeyard.concurrency.v1.ExplainScopeRequest
-	14, // 36: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:input_type -> forgeyard.concurrency.v1.ForceReleaseRequest
-	16, // 37: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:input_type -> forgeyard.concurrency.v1.CreateJoinTokenRequest
-	18, // 38: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:input_type -> forgeyard.concurrency.v1.ListJoinTokensRequest
-	21, // 39: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:input_type -> forgeyard.concurrency.v1.RevokeJoinTokenRequest
-	23, // 40: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:input_type -> forgeyard.concurrency.v1.RevokeNodeRequest
-	25, // 41: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:input_type -> forgeyard.concurrency.v1.RestoreNodeRequest
-	27, // 42: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:input_type -> forgeyard.concurrency.v1.RemoveNodeRequest
-	29, // 43: forgeyard.concurrency.v1.EnrollmentService.Enroll:input_type -> forgeyard.concurrency.v1.EnrollRequest
-	1,  // 44: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:output_type -> forgeyard.concurrency.v1.GetStatusResponse
-	3,  // 45: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:output_type -> forgeyard.concurrency.v1.ListLeasesResponse
-	6,  // 46: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:output_type -> forgeyard.concurrency.v1.ListNodesResponse
-	9,  // 47: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:output_type -> forgeyard.concurrency.v1.ListEffectsResponse
-	11, // 48: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:output_type -> forgeyard.concurrency.v1.ExplainScopeResponse
-	15, // 49: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:output_type -> forgeyard.concurrency.v1.ForceReleaseResponse
-	17, // 50: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:output_type -> forgeyard.concurrency.v1.CreateJoinTokenResponse
-	19, // 51: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:output_type -> forgeyard.concurrency.v1.ListJoinTokensResponse
-	22, // 52: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:output_type -> forgeyard.concurrency.v1.RevokeJoinTokenResponse
-	24, // 53: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:output_type -> forgeyard.concurrency.v1.RevokeNodeResponse
-	26, // 54: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:output_type -> forgeyard.concurrency.v1.RestoreNodeResponse
-	28, // 55: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:output_type -> forgeyard.concurrency.v1.RemoveNodeResponse
-	30, // 56: forgeyard.concurrency.v1.EnrollmentService.Enroll:output_type -> forgeyard.concurrency.v1.EnrollResponse
-	44, // [44:57] is the sub-list for method output_type
-	31, // [31:44] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	42, // 27: forgeyard.concurrency.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	42, // 28: forgeyard.concurrency.v1.JoinToken.made_at:type_name -> google.protobuf.Timestamp
+	39, // 29: forgeyard.concurrency.v1.RevokeNodeResponse.silent_in:type_name -> google.protobuf.Duration
+	39, // 30: forgeyard.concurrency.v1.RemoveNodeResponse.silent_in:type_name -> google.protobuf.Duration
+	47, // 31: forgeyard.concurrency.v1.ListBlockedResponse.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
+	48, // 32: forgeyard.concurrency.v1.GetEvidenceResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
+	39, // 33: forgeyard.concurrency.v1.ReconcileScopeRequest.keep_for:type_name -> google.protobuf.Duration
+	46, // 34: forgeyard.concurrency.v1.ReconcileScopeResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
+	48, // 35: forgeyard.concurrency.v1.ReconcileScopeResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
+	49, // 36: forgeyard.concurrency.v1.ResolveScopeRequest.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
+	46, // 37: forgeyard.concurrency.v1.ResolveScopeResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
+	0,  // 38: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:input_type -> forgeyard.concurrency.v1.GetStatusRequest
+	2,  // 39: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:input_type -> forgeyard.concurrency.v1.ListLeasesRequest
+	5,  // 40: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:input_type -> forgeyard.concurrency.v1.ListNodesRequest
+	8,  // 41: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:input_type -> forgeyard.concurrency.v1.ListEffectsRequest
+	10, // 42: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:input_type -> forgeyard.concurrency.v1.ExplainScopeRequest
+	14, // 43: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:input_type -> forgeyard.concurrency.v1.ForceReleaseRequest
+	31, // 44: forgeyard.concurrency.v1.ConcurrencyService.ListBlocked:input_type -> forgeyard.concurrency.v1.ListBlockedRequest
+	33, // 45: forgeyard.concurrency.v1.ConcurrencyService.GetEvidence:input_type -> forgeyard.concurrency.v1.GetEvidenceRequest
+	35, // 46: forgeyard.concurrency.v1.ConcurrencyService.ReconcileScope:input_type -> forgeyard.concurrency.v1.ReconcileScopeRequest
+	37, // 47: forgeyard.concurrency.v1.ConcurrencyService.ResolveScope:input_type -> forgeyard.concurrency.v1.ResolveScopeRequest
+	16, // 48: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:input_type -> forgeyard.concurrency.v1.CreateJoinTokenRequest
+	18, // 49: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:input_type -> forgeyard.concurrency.v1.ListJoinTokensRequest
+	21, // 50: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:input_type -> forgeyard.concurrency.v1.RevokeJoinTokenRequest
+	23, // 51: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:input_type -> forgeyard.concurrency.v1.RevokeNodeRequest
+	25, // 52: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:input_type -> forgeyard.concurrency.v1.RestoreNodeRequest
+	27, // 53: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:input_type -> forgeyard.concurrency.v1.RemoveNodeRequest
+	29, // 54: forgeyard.concurrency.v1.EnrollmentService.Enroll:input_type -> forgeyard.concurrency.v1.EnrollRequest
+	1,  // 55: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:output_type -> forgeyard.concurrency.v1.GetStatusResponse
+	3,  // 56: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:output_type -> forgeyard.concurrency.v1.ListLeasesResponse
+	6,  // 57: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:output_type -> forgeyard.concurrency.v1.ListNodesResponse
+	9,  // 58: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:output_type -> forgeyard.concurrency.v1.ListEffectsResponse
+	11, // 59: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:output_type -> forgeyard.concurrency.v1.ExplainScopeResponse
+	15, // 60: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:output_type -> forgeyard.concurrency.v1.ForceReleaseResponse
+	32, // 61: forgeyard.concurrency.v1.ConcurrencyService.ListBlocked:output_type -> forgeyard.concurrency.v1.ListBlockedResponse
+	34, // 62: forgeyard.concurrency.v1.ConcurrencyService.GetEvidence:output_type -> forgeyard.concurrency.v1.GetEvidenceResponse
+	36, // 63: forgeyard.concurrency.v1.ConcurrencyService.ReconcileScope:output_type -> forgeyard.concurrency.v1.ReconcileScopeResponse
+	38, // 64: forgeyard.concurrency.v1.ConcurrencyService.ResolveScope:output_type -> forgeyard.concurrency.v1.ResolveScopeResponse
+	17, // 65: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:output_type -> forgeyard.concurrency.v1.CreateJoinTokenResponse
+	19, // 66: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:output_type -> forgeyard.concurrency.v1.ListJoinTokensResponse
+	22, // 67: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:output_type -> forgeyard.concurrency.v1.RevokeJoinTokenResponse
+	24, // 68: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:output_type -> forgeyard.concurrency.v1.RevokeNodeResponse
+	26, // 69: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:output_type -> forgeyard.concurrency.v1.RestoreNodeResponse
+	28, // 70: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:output_type -> forgeyard.concurrency.v1.RemoveNodeResponse
+	30, // 71: forgeyard.concurrency.v1.EnrollmentService.Enroll:output_type -> forgeyard.concurrency.v1.EnrollResponse
+	55, // [55:72] is the sub-list for method output_type
+	38, // [38:55] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_forgeyard_concurrency_v1_concurrency_proto_init() }
@@ -2315,7 +2777,7 @@ func file_forgeyard_concurrency_v1_concurrency_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_concurrency_proto_rawDesc), len(file_forgeyard_concurrency_v1_concurrency_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -25,6 +25,10 @@ const (
 	ConcurrencyService_ListEffects_FullMethodName     = "/forgeyard.concurrency.v1.ConcurrencyService/ListEffects"
 	ConcurrencyService_ExplainScope_FullMethodName    = "/forgeyard.concurrency.v1.ConcurrencyService/ExplainScope"
 	ConcurrencyService_ForceRelease_FullMethodName    = "/forgeyard.concurrency.v1.ConcurrencyService/ForceRelease"
+	ConcurrencyService_ListBlocked_FullMethodName     = "/forgeyard.concurrency.v1.ConcurrencyService/ListBlocked"
+	ConcurrencyService_GetEvidence_FullMethodName     = "/forgeyard.concurrency.v1.ConcurrencyService/GetEvidence"
+	ConcurrencyService_ReconcileScope_FullMethodName  = "/forgeyard.concurrency.v1.ConcurrencyService/ReconcileScope"
+	ConcurrencyService_ResolveScope_FullMethodName    = "/forgeyard.concurrency.v1.ConcurrencyService/ResolveScope"
 	ConcurrencyService_CreateJoinToken_FullMethodName = "/forgeyard.concurrency.v1.ConcurrencyService/CreateJoinToken"
 	ConcurrencyService_ListJoinTokens_FullMethodName  = "/forgeyard.concurrency.v1.ConcurrencyService/ListJoinTokens"
 	ConcurrencyService_RevokeJoinToken_FullMethodName = "/forgeyard.concurrency.v1.ConcurrencyService/RevokeJoinToken"
@@ -48,6 +52,14 @@ type ConcurrencyServiceClient interface {
 	// ExplainScope answers holder, since, liveness, and what the caller can do.
 	ExplainScope(ctx context.Context, in *ExplainScopeRequest, opts ...grpc.CallOption) (*ExplainScopeResponse, error)
 	ForceRelease(ctx context.Context, in *ForceReleaseRequest, opts ...grpc.CallOption) (*ForceReleaseResponse, error)
+	// ListBlocked lists the scopes that are not open, with the reason.
+	ListBlocked(ctx context.Context, in *ListBlockedRequest, opts ...grpc.CallOption) (*ListBlockedResponse, error)
+	// GetEvidence tells what the former holders of a scope left behind.
+	GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error)
+	// ReconcileScope claims a scope that is not open for the caller, who then
+	// looks at the provider and says with ResolveScope what he saw.
+	ReconcileScope(ctx context.Context, in *ReconcileScopeRequest, opts ...grpc.CallOption) (*ReconcileScopeResponse, error)
+	ResolveScope(ctx context.Context, in *ResolveScopeRequest, opts ...grpc.CallOption) (*ResolveScopeResponse, error)
 	CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*CreateJoinTokenResponse, error)
 	ListJoinTokens(ctx context.Context, in *ListJoinTokensRequest, opts ...grpc.CallOption) (*ListJoinTokensResponse, error)
 	RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*RevokeJoinTokenResponse, error)
@@ -130,6 +142,46 @@ func (c *concurrencyServiceClient) ForceRelease(ctx context.Context, in *ForceRe
 	return out, nil
 }
 
+func (c *concurrencyServiceClient) ListBlocked(ctx context.Context, in *ListBlockedRequest, opts ...grpc.CallOption) (*ListBlockedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBlockedResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_ListBlocked_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *concurrencyServiceClient) GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetEvidenceResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_GetEvidence_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *concurrencyServiceClient) ReconcileScope(ctx context.Context, in *ReconcileScopeRequest, opts ...grpc.CallOption) (*ReconcileScopeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReconcileScopeResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_ReconcileScope_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *concurrencyServiceClient) ResolveScope(ctx context.Context, in *ResolveScopeRequest, opts ...grpc.CallOption) (*ResolveScopeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResolveScopeResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_ResolveScope_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *concurrencyServiceClient) CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*CreateJoinTokenResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CreateJoinTokenResponse)
@@ -205,6 +257,14 @@ type ConcurrencyServiceServer interface {
 	// ExplainScope answers holder, since, liveness, and what the caller can do.
 	ExplainScope(context.Context, *ExplainScopeRequest) (*ExplainScopeResponse, error)
 	ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error)
+	// ListBlocked lists the scopes that are not open, with the reason.
+	ListBlocked(context.Context, *ListBlockedRequest) (*ListBlockedResponse, error)
+	// GetEvidence tells what the former holders of a scope left behind.
+	GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error)
+	// ReconcileScope claims a scope that is not open for the caller, who then
+	// looks at the provider and says with ResolveScope what he saw.
+	ReconcileScope(context.Context, *ReconcileScopeRequest) (*ReconcileScopeResponse, error)
+	ResolveScope(context.Context, *ResolveScopeRequest) (*ResolveScopeResponse, error)
 	CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*CreateJoinTokenResponse, error)
 	ListJoinTokens(context.Context, *ListJoinTokensRequest) (*ListJoinTokensResponse, error)
 	RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*RevokeJoinTokenResponse, error)
@@ -244,6 +304,18 @@ func (UnimplementedConcurrencyServiceServer) ExplainScope(context.Context, *Expl
 }
 func (UnimplementedConcurrencyServiceServer) ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForceRelease not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) ListBlocked(context.Context, *ListBlockedRequest) (*ListBlockedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBlocked not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEvidence not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) ReconcileScope(context.Context, *ReconcileScopeRequest) (*ReconcileScopeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReconcileScope not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) ResolveScope(context.Context, *ResolveScopeRequest) (*ResolveScopeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResolveScope not implemented")
 }
 func (UnimplementedConcurrencyServiceServer) CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*CreateJoinTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateJoinToken not implemented")
@@ -392,6 +464,78 @@ func _ConcurrencyService_ForceRelease_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConcurrencyService_ListBlocked_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBlockedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).ListBlocked(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_ListBlocked_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).ListBlocked(ctx, req.(*ListBlockedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConcurrencyService_GetEvidence_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEvidenceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).GetEvidence(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_GetEvidence_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).GetEvidence(ctx, req.(*GetEvidenceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConcurrencyService_ReconcileScope_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReconcileScopeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).ReconcileScope(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_ReconcileScope_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).ReconcileScope(ctx, req.(*ReconcileScopeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConcurrencyService_ResolveScope_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResolveScopeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).ResolveScope(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_ResolveScope_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).ResolveScope(ctx, req.(*ResolveScopeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ConcurrencyService_CreateJoinToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CreateJoinTokenRequest)
 	if err := dec(in); err != nil {
@@ -530,6 +674,22 @@ var ConcurrencyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForceRelease",
 			Handler:    _ConcurrencyService_ForceRelease_Handler,
+		},
+		{
+			MethodName: "ListBlocked",
+			Handler:    _ConcurrencyService_ListBlocked_Handler,
+		},
+		{
+			MethodName: "GetEvidence",
+			Handler:    _ConcurrencyService_GetEvidence_Handler,
+		},
+		{
+			MethodName: "ReconcileScope",
+			Handler:    _ConcurrencyService_ReconcileScope_Handler,
+		},
+		{
+			MethodName: "ResolveScope",
+			Handler:    _ConcurrencyService_ResolveScope_Handler,
 		},
 		{
 			MethodName: "CreateJoinToken",

@@ -155,6 +155,9 @@ type Lease struct {
 	EndDetail      string                 `protobuf:"bytes,16,opt,name=end_detail,json=endDetail,proto3" json:"end_detail,omitempty"`
 	UnknownEffects int32                  `protobuf:"varint,17,opt,name=unknown_effects,json=unknownEffects,proto3" json:"unknown_effects,omitempty"`
 	Exclusive      bool                   `protobuf:"varint,18,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	Unsettled      bool                   `protobuf:"varint,19,opt,name=unsettled,proto3" json:"unsettled,omitempty"` // it ended uncleanly and nobody has said yet what it left
+	Accounted      bool                   `protobuf:"varint,20,opt,name=accounted,proto3" json:"accounted,omitempty"` // its node has told what it left
+	Confirm        bool                   `protobuf:"varint,21,opt,name=confirm,proto3" json:"confirm,omitempty"`     // every effect is confirmed by the authority before it is sent
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -311,6 +314,27 @@ func (x *Lease) GetUnknownEffects() int32 {
 func (x *Lease) GetExclusive() bool {
 	if x != nil {
 		return x.Exclusive
+	}
+	return false
+}
+
+func (x *Lease) GetUnsettled() bool {
+	if x != nil {
+		return x.Unsettled
+	}
+	return false
+}
+
+func (x *Lease) GetAccounted() bool {
+	if x != nil {
+		return x.Accounted
+	}
+	return false
+}
+
+func (x *Lease) GetConfirm() bool {
+	if x != nil {
+		return x.Confirm
 	}
 	return false
 }
@@ -768,6 +792,298 @@ func (x *Effect) GetRequestDigest() []byte {
 	return nil
 }
 
+// Resolution is what somebody saw of an effect whose outcome nobody knew.
+type Resolution struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Effect        string                 `protobuf:"bytes,1,opt,name=effect,proto3" json:"effect,omitempty"`   // id
+	Outcome       string                 `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"` // succeeded or failed
+	Seen          string                 `protobuf:"bytes,3,opt,name=seen,proto3" json:"seen,omitempty"`       // in words, or a reference to the provider
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resolution) Reset() {
+	*x = Resolution{}
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resolution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resolution) ProtoMessage() {}
+
+func (x *Resolution) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
+func (*Resolution) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_lease_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Resolution) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
+func (x *Resolution) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Resolution) GetSeen() string {
+	if x != nil {
+		return x.Seen
+	}
+	return ""
+}
+
+// Evidence is what the former holders of a scope left behind.
+type Evidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scope         *ClosedState           `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	Holder        *Lease                 `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`       // who has it now, the reconciler for example
+	Unsettled     []*Lease               `protobuf:"bytes,3,rep,name=unsettled,proto3" json:"unsettled,omitempty"` // leases that ended uncleanly
+	Effects       []*ReportedEffect      `protobuf:"bytes,4,rep,name=effects,proto3" json:"effects,omitempty"`     // open and unknown ones first
+	Complete      bool                   `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`  // every node has told all that it left
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_lease_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Evidence) GetScope() *ClosedState {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *Evidence) GetHolder() *Lease {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *Evidence) GetUnsettled() []*Lease {
+	if x != nil {
+		return x.Unsettled
+	}
+	return nil
+}
+
+func (x *Evidence) GetEffects() []*ReportedEffect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *Evidence) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+// ClosedState is the stored state of a scope.
+type ClosedState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scope         string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Forgotten     bool                   `protobuf:"varint,5,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClosedState) Reset() {
+	*x = ClosedState{}
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClosedState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClosedState) ProtoMessage() {}
+
+func (x *ClosedState) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClosedState.ProtoReflect.Descriptor instead.
+func (*ClosedState) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_lease_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ClosedState) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *ClosedState) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ClosedState) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ClosedState) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ClosedState) GetForgotten() bool {
+	if x != nil {
+		return x.Forgotten
+	}
+	return false
+}
+
+// ReportedEffect is an effect as its node reported it, with what was seen since.
+type ReportedEffect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Effect        *Effect                `protobuf:"bytes,1,opt,name=effect,proto3" json:"effect,omitempty"`
+	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
+	Resolution    *Resolution            `protobuf:"bytes,3,opt,name=resolution,proto3" json:"resolution,omitempty"`
+	ResolvedBy    string                 `protobuf:"bytes,4,opt,name=resolved_by,json=resolvedBy,proto3" json:"resolved_by,omitempty"`
+	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportedEffect) Reset() {
+	*x = ReportedEffect{}
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportedEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportedEffect) ProtoMessage() {}
+
+func (x *ReportedEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_lease_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportedEffect.ProtoReflect.Descriptor instead.
+func (*ReportedEffect) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_lease_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReportedEffect) GetEffect() *Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return nil
+}
+
+func (x *ReportedEffect) GetReportedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReportedAt
+	}
+	return nil
+}
+
+func (x *ReportedEffect) GetResolution() *Resolution {
+	if x != nil {
+		return x.Resolution
+	}
+	return nil
+}
+
+func (x *ReportedEffect) GetResolvedBy() string {
+	if x != nil {
+		return x.ResolvedBy
+	}
+	return ""
+}
+
+func (x *ReportedEffect) GetResolvedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResolvedAt
+	}
+	return nil
+}
+
 var File_forgeyard_concurrency_v1_lease_proto protoreflect.FileDescriptor
 
 const file_forgeyard_concurrency_v1_lease_proto_rawDesc = "" +
@@ -781,7 +1097,7 @@ const file_forgeyard_concurrency_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x01 \x01(\rR\n" +
 	"generation\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\xfe\x04\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\xd4\x05\n" +
 	"\x05Lease\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x14\n" +
@@ -804,7 +1120,10 @@ const file_forgeyard_concurrency_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"end_detail\x18\x10 \x01(\tR\tendDetail\x12'\n" +
 	"\x0funknown_effects\x18\x11 \x01(\x05R\x0eunknownEffects\x12\x1c\n" +
-	"\texclusive\x18\x12 \x01(\bR\texclusive\"\xb1\x02\n" +
+	"\texclusive\x18\x12 \x01(\bR\texclusive\x12\x1c\n" +
+	"\tunsettled\x18\x13 \x01(\bR\tunsettled\x12\x1c\n" +
+	"\taccounted\x18\x14 \x01(\bR\taccounted\x12\x18\n" +
+	"\aconfirm\x18\x15 \x01(\bR\aconfirm\"\xb1\x02\n" +
 	"\aSummary\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\tR\x05lease\x128\n" +
@@ -852,7 +1171,35 @@ const file_forgeyard_concurrency_v1_lease_proto_rawDesc = "" +
 	"started_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x129\n" +
 	"\n" +
 	"settled_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\x12%\n" +
-	"\x0erequest_digest\x18\x0f \x01(\fR\rrequestDigestBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
+	"\x0erequest_digest\x18\x0f \x01(\fR\rrequestDigest\"R\n" +
+	"\n" +
+	"Resolution\x12\x16\n" +
+	"\x06effect\x18\x01 \x01(\tR\x06effect\x12\x18\n" +
+	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x12\n" +
+	"\x04seen\x18\x03 \x01(\tR\x04seen\"\x9f\x02\n" +
+	"\bEvidence\x12;\n" +
+	"\x05scope\x18\x01 \x01(\v2%.forgeyard.concurrency.v1.ClosedStateR\x05scope\x127\n" +
+	"\x06holder\x18\x02 \x01(\v2\x1f.forgeyard.concurrency.v1.LeaseR\x06holder\x12=\n" +
+	"\tunsettled\x18\x03 \x03(\v2\x1f.forgeyard.concurrency.v1.LeaseR\tunsettled\x12B\n" +
+	"\aeffects\x18\x04 \x03(\v2(.forgeyard.concurrency.v1.ReportedEffectR\aeffects\x12\x1a\n" +
+	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"\x85\x01\n" +
+	"\vClosedState\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1c\n" +
+	"\tforgotten\x18\x05 \x01(\bR\tforgotten\"\xab\x02\n" +
+	"\x0eReportedEffect\x128\n" +
+	"\x06effect\x18\x01 \x01(\v2 .forgeyard.concurrency.v1.EffectR\x06effect\x12;\n" +
+	"\vreported_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportedAt\x12D\n" +
+	"\n" +
+	"resolution\x18\x03 \x01(\v2$.forgeyard.concurrency.v1.ResolutionR\n" +
+	"resolution\x12\x1f\n" +
+	"\vresolved_by\x18\x04 \x01(\tR\n" +
+	"resolvedBy\x12;\n" +
+	"\vresolved_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"resolvedAtBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
 
 var (
 	file_forgeyard_concurrency_v1_lease_proto_rawDescOnce sync.Once
@@ -866,7 +1213,7 @@ func file_forgeyard_concurrency_v1_lease_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_lease_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_forgeyard_concurrency_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_forgeyard_concurrency_v1_lease_proto_goTypes = []any{
 	(*Holder)(nil),                // 0: forgeyard.concurrency.v1.Holder
 	(*SetVersion)(nil),            // 1: forgeyard.concurrency.v1.SetVersion
@@ -875,30 +1222,42 @@ var file_forgeyard_concurrency_v1_lease_proto_goTypes = []any{
 	(*Answer)(nil),                // 4: forgeyard.concurrency.v1.Answer
 	(*Receipt)(nil),               // 5: forgeyard.concurrency.v1.Receipt
 	(*Effect)(nil),                // 6: forgeyard.concurrency.v1.Effect
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*Resolution)(nil),            // 7: forgeyard.concurrency.v1.Resolution
+	(*Evidence)(nil),              // 8: forgeyard.concurrency.v1.Evidence
+	(*ClosedState)(nil),           // 9: forgeyard.concurrency.v1.ClosedState
+	(*ReportedEffect)(nil),        // 10: forgeyard.concurrency.v1.ReportedEffect
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
 }
 var file_forgeyard_concurrency_v1_lease_proto_depIdxs = []int32{
 	0,  // 0: forgeyard.concurrency.v1.Lease.holder:type_name -> forgeyard.concurrency.v1.Holder
-	7,  // 1: forgeyard.concurrency.v1.Lease.acquired_at:type_name -> google.protobuf.Timestamp
-	7,  // 2: forgeyard.concurrency.v1.Lease.max_until:type_name -> google.protobuf.Timestamp
-	8,  // 3: forgeyard.concurrency.v1.Lease.max_remaining:type_name -> google.protobuf.Duration
-	7,  // 4: forgeyard.concurrency.v1.Lease.ended_at:type_name -> google.protobuf.Timestamp
+	11, // 1: forgeyard.concurrency.v1.Lease.acquired_at:type_name -> google.protobuf.Timestamp
+	11, // 2: forgeyard.concurrency.v1.Lease.max_until:type_name -> google.protobuf.Timestamp
+	12, // 3: forgeyard.concurrency.v1.Lease.max_remaining:type_name -> google.protobuf.Duration
+	11, // 4: forgeyard.concurrency.v1.Lease.ended_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: forgeyard.concurrency.v1.Summary.holder:type_name -> forgeyard.concurrency.v1.Holder
-	7,  // 6: forgeyard.concurrency.v1.Summary.since:type_name -> google.protobuf.Timestamp
-	8,  // 7: forgeyard.concurrency.v1.Summary.expires_in:type_name -> google.protobuf.Duration
+	11, // 6: forgeyard.concurrency.v1.Summary.since:type_name -> google.protobuf.Timestamp
+	12, // 7: forgeyard.concurrency.v1.Summary.expires_in:type_name -> google.protobuf.Duration
 	2,  // 8: forgeyard.concurrency.v1.Answer.lease:type_name -> forgeyard.concurrency.v1.Lease
 	1,  // 9: forgeyard.concurrency.v1.Answer.version:type_name -> forgeyard.concurrency.v1.SetVersion
 	3,  // 10: forgeyard.concurrency.v1.Answer.holder:type_name -> forgeyard.concurrency.v1.Summary
-	8,  // 11: forgeyard.concurrency.v1.Answer.remaining:type_name -> google.protobuf.Duration
-	8,  // 12: forgeyard.concurrency.v1.Answer.retry_after:type_name -> google.protobuf.Duration
-	7,  // 13: forgeyard.concurrency.v1.Effect.started_at:type_name -> google.protobuf.Timestamp
-	7,  // 14: forgeyard.concurrency.v1.Effect.settled_at:type_name -> google.protobuf.Timestamp
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 11: forgeyard.concurrency.v1.Answer.remaining:type_name -> google.protobuf.Duration
+	12, // 12: forgeyard.concurrency.v1.Answer.retry_after:type_name -> google.protobuf.Duration
+	11, // 13: forgeyard.concurrency.v1.Effect.started_at:type_name -> google.protobuf.Timestamp
+	11, // 14: forgeyard.concurrency.v1.Effect.settled_at:type_name -> google.protobuf.Timestamp
+	9,  // 15: forgeyard.concurrency.v1.Evidence.scope:type_name -> forgeyard.concurrency.v1.ClosedState
+	2,  // 16: forgeyard.concurrency.v1.Evidence.holder:type_name -> forgeyard.concurrency.v1.Lease
+	2,  // 17: forgeyard.concurrency.v1.Evidence.unsettled:type_name -> forgeyard.concurrency.v1.Lease
+	10, // 18: forgeyard.concurrency.v1.Evidence.effects:type_name -> forgeyard.concurrency.v1.ReportedEffect
+	6,  // 19: forgeyard.concurrency.v1.ReportedEffect.effect:type_name -> forgeyard.concurrency.v1.Effect
+	11, // 20: forgeyard.concurrency.v1.ReportedEffect.reported_at:type_name -> google.protobuf.Timestamp
+	7,  // 21: forgeyard.concurrency.v1.ReportedEffect.resolution:type_name -> forgeyard.concurrency.v1.Resolution
+	11, // 22: forgeyard.concurrency.v1.ReportedEffect.resolved_at:type_name -> google.protobuf.Timestamp
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_forgeyard_concurrency_v1_lease_proto_init() }
@@ -912,7 +1271,7 @@ func file_forgeyard_concurrency_v1_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_lease_proto_rawDesc), len(file_forgeyard_concurrency_v1_lease_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
