@@ -162,20 +162,21 @@ func TestRefusalHarmsNobodyElse(t *testing.T) {
 	require.Len(t, changes.Results, 2, "a refusal is stored like any other answer")
 }
 
-func TestI2_ChangeThatFailsValidationIsNotWritten(t *testing.T) {
+func TestI2_ScopeThatContradictsItselfGoesToQuarantine(t *testing.T) {
 	t.Parallel()
 	prod, test := environment(t, "prod"), environment(t, "test")
 	l := loaded(session("a"))
-	// A record that fell behind its lease: what Acquire then finds is no case
-	// that the rules may write over.
+	// A record that fell behind its lease: put together from two histories.
 	l.Scopes[prod.ID()] = lease.Record{Scope: prod, State: lease.Open, Epoch: 5}
 	l.Leases[prod.ID()] = []lease.Lease{{ID: "old", Scope: prod, Exclusive: true, Session: "a", Node: "node-a", Epoch: 9, State: lease.Live}}
 	changes, out := run(t, l, acquire("1", prod, "a"), acquire("2", test, "a"))
-	require.Equal(t, fold.Defect, out.Results[0].Answer.Reason)
-	require.Error(t, out.Results[0].Defect)
-	require.Equal(t, lease.Acquired, out.Results[1].Answer.Code)
-	require.Len(t, changes.Scopes, 1)
-	require.Equal(t, test, changes.Scopes[0].Scope)
+	require.Equal(t, lease.ScopeQuarantined, out.Results[0].Answer.Reason)
+	require.Error(t, out.Results[0].Defect, "it alarms")
+	require.Equal(t, lease.Acquired, out.Results[1].Answer.Code, "nobody else is harmed")
+	require.Len(t, changes.Scopes, 2)
+	require.Equal(t, lease.Record{Scope: prod, State: lease.Quarantined, Epoch: 9, Reason: changes.Scopes[0].Reason, Forgotten: true}, changes.Scopes[0])
+	require.Equal(t, test, changes.Scopes[1].Scope)
+	require.Equal(t, lease.Draining, changes.Leases[0].State)
 }
 
 func TestMovedNamesSessionsThatSomebodyElseChanged(t *testing.T) {

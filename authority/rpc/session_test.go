@@ -209,7 +209,11 @@ func TestFC98_ReceiptAheadOfTheStoreRaisesAboveIt(t *testing.T) {
 	require.Equal(t, "renewed", witness.beat().GetCode())
 	next := witness.acquire("acme/environment:other")
 	require.Greater(t, next.GetEpoch(), e)
-	require.Greater(t, a.beat().GetVersion().GetGeneration(), a.applied.GetGeneration(), "everybody fetches anew")
+	require.NoError(t, a.stream.Send(&pb.OpenRequest{Frames: []*pb.UpFrame{{Seq: 77, Body: &pb.UpFrame_Heartbeat{
+		Heartbeat: &pb.Heartbeat{Session: a.session, Nonce: a.nonce, Applied: a.applied},
+	}}}}))
+	_, err = a.stream.Recv()
+	require.ErrorContains(t, err, "receipts", "everybody brings what the store may have forgotten")
 }
 
 func TestHeartbeatAheadOfTheStoreMustRegisterAnew(t *testing.T) {
