@@ -117,7 +117,7 @@ func (a *Authority) assemble(ctx context.Context, s store.Store) (parts, error) 
 	policies := bounded{a.cfg.Policy, t}
 	e := engine.New(s, engine.Options{
 		Policies: policies.of,
-		Clock: a.clock, Sealer: sealer, MaxTTL: t.MaxTTL, LockDelay: t.LockDelay, Interval: t.Interval,
+		Clock:    a.clock, Sealer: sealer, MaxTTL: t.MaxTTL, LockDelay: t.LockDelay, Interval: t.Interval,
 		Incarnation: incarnation, Live: 10 * t.Sweep, Log: a.log.Named("engine"), Metrics: a.registry,
 		Committed: func(cmds []fold.Command, out fold.Outcome) { c.Committed(cmds, out) },
 	})

@@ -97,7 +97,7 @@ func (b *bench) assemble() {
 	b.engine = engine.New(b.store, engine.Options{
 		Clock: b.clock, Sealer: b.sealer, MaxTTL: maxTTL, LockDelay: lockDelay, Interval: 3 * time.Second,
 		Incarnation: ulid.Make().String(), Metrics: reg,
-		Policies: func(s scope.Scope) lease.Policy { return policy.Default(s.Kind()) },
+		Policies:  func(s scope.Scope) lease.Policy { return policy.Default(s.Kind()) },
 		Committed: func(cmds []fold.Command, out fold.Outcome) { b.coordinator.Committed(cmds, out) },
 	})
 	nodes := roster.New(2*time.Second, reg)

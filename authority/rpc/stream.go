@@ -31,7 +31,7 @@ type stream struct {
 	session string // set by register, before any other frame is read
 	nonce   string
 	joined  epoch.Generation // the one in force when it registered
-	leave   func() // the roster, when registered
+	leave   func()           // the roster, when registered
 
 	answers chan *pb.DownFrame // of capacity maxOutstanding: an answer never blocks
 	permits chan struct{}      // one per outstanding request

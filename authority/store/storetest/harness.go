@@ -43,7 +43,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		commandCases(), scopeCases(), leaseCases(), sessionCases(), heartbeatCases(), generationCases(),
-		setCases(), sweepCases(), tokenCases(), nodeCases(), readCases(), faultCases(),
+		evidenceCases(), setCases(), sweepCases(), tokenCases(), nodeCases(), readCases(), faultCases(),
 	} {
 		all = append(all, part...)
 	}
@@ -138,7 +138,7 @@ func caseOf(l store.Loaded, s scope.Scope) lease.Case {
 
 // written is what a rule's change writes.
 func written(ch lease.Change) store.Changes {
-	c := store.Changes{Leases: ch.Leases, Sessions: ch.Sessions, Audit: ch.Audit}
+	c := store.Changes{Leases: ch.Leases, Sessions: ch.Sessions, Audit: ch.Audit, Evidence: ch.Evidence}
 	if ch.Scope != nil {
 		c.Scopes = []lease.Record{*ch.Scope}
 	}
