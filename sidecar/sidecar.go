@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -114,26 +113,6 @@ func (s *Sidecar) newProxy() (*proxy.Proxy, error) {
 	})
 }
 
-// listeners are what callers connect to.
-type listeners struct {
-	proxy, local, ops net.Listener
-}
-
-func (s *Sidecar) listen() (l listeners, err error) {
-	if l.proxy, err = net.Listen("tcp", s.cfg.Proxy.Listen); err != nil {
-		return l, fmt.Errorf("listen for the proxy: %w", err)
-	}
-	if l.local, err = localapi.Listen(s.cfg.socket()); err != nil {
-		return l, err
-	}
-	if s.cfg.Ops.Listen != "" {
-		if l.ops, err = net.Listen("tcp", s.cfg.Ops.Listen); err != nil {
-			return l, fmt.Errorf("listen for operators: %w", err)
-		}
-	}
-	return l, nil
-}
-
 // Run serves until ctx ends, then stops in order: doors, keeper, files.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.close()
@@ -240,34 +219,6 @@ func (s *Sidecar) ready() error {
 	}
 	if st := s.keeper.Status(); st.State != "confirmed" {
 		return fmt.Errorf("session is %s %s", st.State, st.Detail)
-	}
-	return nil
-}
-
-// Ready is what ready.json in the data directory says once everything serves.
-type Ready struct {
-	Node   string `json:"node"`
-	PID    int    `json:"pid"`
-	Socket string `json:"socket"`
-	Proxy  string `json:"proxy"`
-	Ops    string `json:"ops"`
-}
-
-func (s *Sidecar) announce(l listeners) error {
-	r := Ready{Node: s.cfg.Node, PID: os.Getpid(), Socket: s.cfg.socket(), Proxy: l.proxy.Addr().String()}
-	if l.ops != nil {
-		r.Ops = l.ops.Addr().String()
-	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("announce: %w", err)
-	}
-	path := filepath.Join(s.cfg.DataDir, "ready.json")
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("announce: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("announce: %w", err)
 	}
 	return nil
 }
