@@ -3,6 +3,7 @@ module github.com/forgeyard/concurrency
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/go-viper/mapstructure/v2 v2.5.0
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.33.0

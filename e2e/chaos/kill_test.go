@@ -28,8 +28,8 @@ type grant struct {
 	epoch        uint64
 }
 
-// world is everything that can be killed, and what was seen.
-type world struct {
+// killing is everything that can be killed, and what was seen.
+type killing struct {
 	t         *testing.T
 	rng       *rand.Rand
 	opts      cluster.Options
@@ -48,7 +48,7 @@ type world struct {
 func TestI11_KilledAtRandomPointsNothingAcknowledgedIsLost(t *testing.T) {
 	for _, store := range []string{"sqlite", "postgres"} {
 		t.Run(store, func(t *testing.T) {
-			w := newWorld(t, store)
+			w := newKilling(t, store)
 			operations := 25
 			if os.Getenv("LONG") != "" {
 				operations = 200
@@ -64,7 +64,7 @@ func TestI11_KilledAtRandomPointsNothingAcknowledgedIsLost(t *testing.T) {
 	}
 }
 
-func newWorld(t *testing.T, store string) *world {
+func newKilling(t *testing.T, store string) *killing {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("SEED"); text != "" {
@@ -77,7 +77,7 @@ func newWorld(t *testing.T, store string) *world {
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("/tmp", "fy-")
 	require.NoError(t, err)
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 0)), opts: cluster.Options{Bin: bin, Dir: dir}, provider: provider.New(), kills: map[string]int{}}
+	w := &killing{t: t, rng: rand.New(rand.NewPCG(seed, 0)), opts: cluster.Options{Bin: bin, Dir: dir}, provider: provider.New(), kills: map[string]int{}}
 	serving := cluster.Serving{Policy: map[string]any{"version": 1, "rules": []any{map[string]any{"match": "acme/*", "on_unclean_end": "free"}}}}
 	if store == "postgres" {
 		w.postgres, err = pgtest.New(t.Context(), pgtest.Options{})
@@ -101,7 +101,7 @@ func newWorld(t *testing.T, store string) *world {
 	return w
 }
 
-func (w *world) close() {
+func (w *killing) close() {
 	for _, s := range w.sidecars {
 		s.Kill()
 	}
@@ -113,7 +113,7 @@ func (w *world) close() {
 
 // maybeKill kills something after a random while, in one of five operations;
 // the channel is closed when it runs again.
-func (w *world) maybeKill() <-chan struct{} {
+func (w *killing) maybeKill() <-chan struct{} {
 	restored := make(chan struct{})
 	victims := []string{"authority", "node-a", "node-b", "postgres"}
 	victim, roll, delay := victims[w.rng.IntN(len(victims))], w.rng.IntN(5), time.Duration(w.rng.IntN(30_000))*time.Microsecond
@@ -133,7 +133,7 @@ func (w *world) maybeKill() <-chan struct{} {
 	return restored
 }
 
-func (w *world) kill(victim string) error {
+func (w *killing) kill(victim string) error {
 	ctx := context.Background()
 	switch victim {
 	case "authority":
@@ -152,7 +152,7 @@ func (w *world) kill(victim string) error {
 // operate takes a scope as a controller of its own process, writes, and gives
 // it back, or is killed before it does. What fails is no promise; what is
 // acknowledged is written down.
-func (w *world) operate() {
+func (w *killing) operate() {
 	s := w.sidecars[w.rng.IntN(len(w.sidecars))]
 	scope := "acme/environment:e" + strconv.Itoa(w.rng.IntN(3))
 	dies, local := w.rng.IntN(4) == 0, cluster.NewLocal(s.Socket)
@@ -181,7 +181,7 @@ func (w *world) operate() {
 	_, _ = local.Release(ctx, hold.GetHoldKey()) // may meet a dead sidecar: no promise
 }
 
-func (w *world) judge() {
+func (w *killing) judge() {
 	t := w.t
 	require.NotEmpty(t, w.grants)
 	require.NotZero(t, w.writes)

@@ -39,9 +39,10 @@ func (r AuthorityReady) pid() int { return r.ProcessID }
 type Authority struct {
 	*Process
 	AuthorityReady
-	opts Options
-	args []string
-	ca   *identity.CA // nil: nodes enrol
+	opts    Options
+	args    []string
+	replica int
+	ca      *identity.CA // nil: nodes enrol
 }
 
 // StartAuthority starts one whose policy section is the given YAML.
@@ -94,7 +95,12 @@ func (a *Authority) admit(node, dir string) (map[string]any, error) {
 	return map[string]any{"ca_file": a.CA, "certificate_file": certFile, "key_file": keyFile}, nil
 }
 
-func (a *Authority) dir() string { return filepath.Join(a.opts.Dir, "authority") }
+func (a *Authority) dir() string {
+	if a.replica > 0 {
+		return filepath.Join(a.opts.Dir, fmt.Sprintf("authority-%d", a.replica+1))
+	}
+	return filepath.Join(a.opts.Dir, "authority")
+}
 
 func (a *Authority) start(ctx context.Context, args []string) error {
 	p, err := Start(Command{Name: "authority", Path: a.opts.program("forgeyard-authority"), Args: args, Dir: a.opts.Dir, Detached: a.opts.Detached})

@@ -83,3 +83,6 @@ func (l *Local) call(ctx context.Context, method, path string, in, out proto.Mes
 	}
 	return nil
 }
+
+// Close gives the connections back.
+func (l *Local) Close() { l.client.CloseIdleConnections() }

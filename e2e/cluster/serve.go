@@ -25,13 +25,16 @@ import (
 type Serving struct {
 	PostgresURL string // empty: the embedded store
 	Policy      map[string]any
+	Timing      map[string]any // of the authority; nil: its defaults
+	Replica     int            // the number of the replica; 0 is the first
+	Of          *Authority     // the first replica, whose keys later ones share
 }
 
 // ServeAuthority starts an authority that listens for nodes on every address
 // of this machine's loopback, so that one sidecar's path to it can be cut
 // alone: 127.0.0.2 is in its certificate too.
 func ServeAuthority(ctx context.Context, opts Options, c Serving) (*Authority, error) {
-	a := &Authority{opts: opts}
+	a := &Authority{opts: opts, replica: c.Replica}
 	if err := os.MkdirAll(a.dir(), 0o700); err != nil {
 		return nil, fmt.Errorf("serve authority: %w", err)
 	}
@@ -51,8 +54,11 @@ func (a *Authority) configure(c Serving) error {
 		ports[i] = port
 	}
 	a.Nodes, a.People, a.Ops = "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[2]
-	token := rand.Text()
-	if err := a.keys(token); err != nil {
+	if err := a.keys(c.Of); err != nil {
+		return err
+	}
+	token, err := os.ReadFile(a.AdminTokenFile)
+	if err != nil {
 		return err
 	}
 	store := map[string]any{"kind": "sqlite", "path": filepath.Join(a.dir(), "store", "authority.db"), "memory_path": filepath.Join(a.dir(), "memory", "outside.db")}
@@ -64,9 +70,9 @@ func (a *Authority) configure(c Serving) error {
 			return err
 		}
 	}
-	hash := sha256.Sum256([]byte(token))
+	hash := sha256.Sum256(token)
 	file := func(name string) string { return filepath.Join(a.dir(), name) }
-	return writeYAML(file("authority.yaml"), map[string]any{
+	config := map[string]any{
 		"store":            store,
 		"listen":           map[string]any{"nodes": "0.0.0.0:" + ports[0], "people": a.People, "ops": a.Ops},
 		"tls":              map[string]any{"certificate": file("server.pem"), "key": file("server-key.pem"), "ca": file("ca.pem")},
@@ -74,12 +80,31 @@ func (a *Authority) configure(c Serving) error {
 		"people": map[string]any{"tokens": []any{map[string]any{
 			"name": "admin", "sha256": hex.EncodeToString(hash[:]), "roles": []string{"concurrency.admin"}, "tenants": []string{"*"},
 		}}},
-	})
+	}
+	if c.Timing != nil {
+		config["timing"] = c.Timing
+	}
+	return writeYAML(file("authority.yaml"), config)
 }
 
 // keys makes the CA, the server's certificate, the receipt key and the files
-// for people.
-func (a *Authority) keys(token string) error {
+// for people; a later replica copies what it shares with the first.
+func (a *Authority) keys(of *Authority) error {
+	file := func(name string) string { return filepath.Join(a.dir(), name) }
+	a.CA, a.AdminTokenFile, a.OperatorConfig = file("ca.pem"), file("admin.token"), file("operator.yaml")
+	if of != nil {
+		a.ca = of.ca
+		for _, name := range []string{"ca.pem", "ca-key.pem", "server.pem", "server-key.pem", "receipt.key", "admin.token"} {
+			text, err := os.ReadFile(filepath.Join(of.dir(), name))
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(file(name), text, 0o600); err != nil {
+				return err
+			}
+		}
+		return writeYAML(a.OperatorConfig, map[string]any{"address": a.People, "ca": a.CA, "token_file": a.AdminTokenFile})
+	}
 	ca, err := identity.NewCA(time.Now(), identity.DefaultTrustDomain)
 	if err != nil {
 		return err
@@ -88,15 +113,14 @@ func (a *Authority) keys(token string) error {
 	if err != nil {
 		return err
 	}
-	file := func(name string) string { return filepath.Join(a.dir(), name) }
-	a.ca, a.CA, a.AdminTokenFile, a.OperatorConfig = ca, file("ca.pem"), file("admin.token"), file("operator.yaml")
+	a.ca = ca
 	var receipt [32]byte
 	rand.Read(receipt[:])
 	return errors.Join(
 		ca.Save(a.dir()),
 		identity.WritePair(file("server.pem"), file("server-key.pem"), server.Certificate, server.PrivateKey.(crypto.Signer)),
 		os.WriteFile(file("receipt.key"), []byte(hex.EncodeToString(receipt[:])), 0o600),
-		os.WriteFile(a.AdminTokenFile, []byte(token), 0o600),
+		os.WriteFile(a.AdminTokenFile, []byte(rand.Text()), 0o600),
 		writeYAML(a.OperatorConfig, map[string]any{"address": a.People, "ca": a.CA, "token_file": a.AdminTokenFile}),
 	)
 }
@@ -104,7 +128,7 @@ func (a *Authority) keys(token string) error {
 func (a *Authority) serve(ctx context.Context) error {
 	config := filepath.Join(a.dir(), "authority.yaml")
 	for _, verb := range []string{"migrate", "serve"} {
-		p, err := Start(Command{Name: "authority", Path: a.opts.program("forgeyard-authority"), Args: []string{verb, "-c", config}, Dir: a.opts.Dir, Detached: a.opts.Detached})
+		p, err := Start(Command{Name: filepath.Base(a.dir()), Path: a.opts.program("forgeyard-authority"), Args: []string{verb, "-c", config}, Dir: a.opts.Dir, Detached: a.opts.Detached})
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,8 @@ type SidecarConfig struct {
 	Session   Session
 	Providers []Provider
 	Settle    time.Duration
-	Via       string // address for nodes to dial instead of the authority's
+	Via       string   // address for nodes to dial instead of the authority's
+	Addresses []string // several, instead of Via
 }
 
 // Sidecar is one sidecar. Its data directory stays the same over restarts.
@@ -53,6 +54,9 @@ type Sidecar struct {
 	opts Options
 	dir  string
 }
+
+// DataDir is where it keeps its cache and journal.
+func (s *Sidecar) DataDir() string { return s.dir }
 
 // StartSidecar enrols and starts one.
 func StartSidecar(ctx context.Context, opts Options, a *Authority, c SidecarConfig) (*Sidecar, error) {
@@ -73,6 +77,9 @@ func StartSidecar(ctx context.Context, opts Options, a *Authority, c SidecarConf
 		return nil, fmt.Errorf("start sidecar: %w", err)
 	}
 	identity["addresses"] = []string{nodes}
+	if len(c.Addresses) > 0 {
+		identity["addresses"] = c.Addresses
+	}
 	text, err := yaml.Marshal(map[string]any{
 		"node": c.Node, "data_dir": s.dir, "authority": identity,
 		"session": c.Session, "settle_timeout": settle.String(),
