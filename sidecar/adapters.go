@@ -1,11 +1,13 @@
 package sidecar
 
 import (
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/forgeyard/concurrency/shared/effect"
+	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/tunnel"
 	"github.com/forgeyard/concurrency/sidecar/journal"
 	"github.com/forgeyard/concurrency/sidecar/uplink"
@@ -37,6 +39,21 @@ type effects struct{ *journal.Journal }
 // Effects lists by scope and state, newest first.
 func (e effects) Effects(scope, state string, limit int) []effect.Effect {
 	return e.List(journal.Filter{Scope: scope, State: effect.State(state), Limit: limit})
+}
+
+// Reconcile implements localapi.Effects.
+func (e effects) Reconcile(r lease.Resolution) { e.Journal.Reconcile(r.Effect, r.Outcome, r.Seen) }
+
+// relay hands the authority's hint on to the door, which is made later than the
+// uplink that hears it.
+type relay struct{ to atomic.Pointer[func()] }
+
+func (r *relay) tell(f func()) { r.to.Store(&f) }
+
+func (r *relay) wake() {
+	if f := r.to.Load(); f != nil {
+		(*f)()
+	}
 }
 
 // tunnelOptions notice a dead peer early enough to try another replica while

@@ -39,6 +39,7 @@ type Sidecar struct {
 	gate    *gate.Gate
 	keeper  *keeper.Keeper
 	proxy   *proxy.Proxy
+	woken   relay
 }
 
 // New checks the configuration and opens everything that is on disk.
@@ -190,16 +191,18 @@ func (s *Sidecar) newUplink(ctx context.Context) (*uplink.Uplink, *credential.Cr
 	}
 	return uplink.New(uplink.Config{
 		Addresses: a.Addresses, Credential: proof, Node: s.cfg.Node, Software: Software,
-		Registrar: s.keeper, Inspector: inspector{s}, Clock: s.clock, Log: s.log, Tunnel: tunnelOptions(s.cfg.Session, s.log),
+		Registrar: s.keeper, Inspector: inspector{s}, Woken: s.woken.wake, Clock: s.clock, Log: s.log, Tunnel: tunnelOptions(s.cfg.Session, s.log),
 		MaxPause: min(s.cfg.Session.Interval, 3*time.Second),
 	}), proof, nil
 }
 
 func (s *Sidecar) localAPI(up *uplink.Uplink) *localapi.Server {
-	return localapi.New(localapi.Config{
+	door := localapi.New(localapi.Config{
 		Node: s.cfg.Node, Software: Software, Keeper: s.keeper, Effects: effects{s.journal}, BaseURLs: s.proxy.BaseURLs,
-		Proxy: s.proxy.Address, Uplink: up.Address, Clock: s.clock, Log: s.log,
+		Proxy: s.proxy.Address, Uplink: up.Address, Authority: up, Clock: s.clock, Log: s.log,
 	})
+	s.woken.tell(door.Wake)
+	return door
 }
 
 func (s *Sidecar) serveOps(ctx context.Context, l net.Listener) error {

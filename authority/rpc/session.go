@@ -136,6 +136,12 @@ func (s *stream) serve(ctx context.Context, f *pb.UpFrame) *pb.DownFrame {
 		return s.fetchSet(ctx, b.FetchSet)
 	case *pb.UpFrame_Command:
 		return s.command(ctx, b.Command)
+	case *pb.UpFrame_Confirm:
+		return s.confirm(ctx, b.Confirm)
+	case *pb.UpFrame_Evidence:
+		return s.evidence(ctx, b.Evidence)
+	case *pb.UpFrame_Blocked:
+		return s.blocked(ctx, b.Blocked)
 	}
 	return &pb.DownFrame{Body: fault(&coordinator.InputError{Field: "body", Problem: "is not known to this version"})}
 }
@@ -156,6 +162,7 @@ func (s *stream) heartbeat(ctx context.Context, h *pb.Heartbeat) *pb.DownFrame {
 		s.cancel(err)
 		return nil
 	}
+	taken := s.report(ctx, h.GetEffects())
 	a, ahead, err := s.service.Coordinator.Heartbeat(ctx, s.caller(), lease.Beat{
 		Session: h.GetSession(), Nonce: h.GetNonce(), Applied: wire.FromVersion(h.GetApplied()),
 	}, s.joined)
@@ -168,7 +175,7 @@ func (s *stream) heartbeat(ctx context.Context, h *pb.Heartbeat) *pb.DownFrame {
 	}
 	return &pb.DownFrame{Body: &pb.DownFrame_Heartbeat{Heartbeat: &pb.HeartbeatAnswer{
 		Code: string(a.Code), Reason: string(a.Reason), Detail: a.Detail,
-		Version: wire.ToVersion(a.Version), Remaining: durationpb.New(a.Remaining),
+		Version: wire.ToVersion(a.Version), Remaining: durationpb.New(a.Remaining), EffectsTaken: taken(),
 	}}}
 }
 
@@ -200,42 +207,10 @@ func (s *stream) fetchSet(ctx context.Context, f *pb.FetchSet) *pb.DownFrame {
 		}
 		out.Ended = append(out.Ended, ended)
 	}
+	for _, l := range set.Owed {
+		out.Owed = append(out.Owed, wire.ToLease(l, time.Time{}))
+	}
 	return &pb.DownFrame{Body: &pb.DownFrame_Set{Set: out}}
-}
-
-func (s *stream) command(ctx context.Context, c *pb.Command) *pb.DownFrame {
-	if err := s.own(c.GetSession(), c.GetNonce()); err != nil {
-		return &pb.DownFrame{Body: fault(err)}
-	}
-	a, replayed, err := s.act(ctx, c)
-	if err != nil {
-		return &pb.DownFrame{Body: fault(err)}
-	}
-	return &pb.DownFrame{Body: &pb.DownFrame_Answer{Answer: wire.ToAnswer(a, replayed, s.service.Coordinator.StoreNow())}}
-}
-
-func (s *stream) act(ctx context.Context, c *pb.Command) (lease.Answer, bool, error) {
-	uses, caller := s.service.Coordinator, s.caller()
-	request := coordinator.Request{CommandID: c.GetCommandId(), Session: c.GetSession(), Nonce: c.GetNonce()}
-	ref := func(r *pb.LeaseRef) coordinator.Ref {
-		return coordinator.Ref{Request: request, Scope: r.GetScope(), Lease: r.GetLease(), Epoch: epoch.Epoch(r.GetEpoch())}
-	}
-	switch a := c.GetAction().(type) {
-	case *pb.Command_Acquire:
-		return uses.Acquire(ctx, caller, coordinator.Acquisition{
-			Request: request, Scope: a.Acquire.GetScope(), LeaseID: a.Acquire.GetLeaseId(), Purpose: lease.Purpose(a.Acquire.GetPurpose()),
-			Holder: lease.Holder{Kind: lease.HolderKind(a.Acquire.GetHolder().GetKind()), ID: a.Acquire.GetHolder().GetId()},
-		})
-	case *pb.Command_Claim:
-		return uses.Claim(ctx, caller, ref(a.Claim))
-	case *pb.Command_Renew:
-		return uses.Renew(ctx, caller, ref(a.Renew.GetLease()), a.Renew.GetExtend().AsDuration())
-	case *pb.Command_Release:
-		return uses.Release(ctx, caller, ref(a.Release.GetLease()), lease.EndReason(a.Release.GetWhy()), lease.Quiescence{Unknown: int(a.Release.GetUnknownEffects())})
-	case *pb.Command_Close:
-		return uses.Close(ctx, caller, request.CommandID, request.Session, request.Nonce)
-	}
-	return lease.Answer{}, false, &coordinator.InputError{Field: "action", Problem: "is not known to this version"}
 }
 
 // fault says that a request was not decided.
@@ -243,7 +218,7 @@ func fault(err error) *pb.DownFrame_Fault {
 	var input *coordinator.InputError
 	return &pb.DownFrame_Fault{Fault: &pb.Fault{
 		Message:        err.Error(),
-		Malformed:      errors.As(err, &input),
+		Malformed:      errors.As(err, &input) || errors.Is(err, coordinator.ErrNotFound),
 		OutcomeUnknown: errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled),
 	}}
 }

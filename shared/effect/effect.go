@@ -45,10 +45,11 @@ type Effect struct {
 	Key       string      `json:"key,omitempty"` // the caller's Idempotency-Key
 	Digest    [32]byte    `json:"digest"`        // of the request
 	State     State       `json:"state"`
-	Reason    string      `json:"reason,omitempty"`  // refusal code, or why the outcome is unknown
-	Status    int         `json:"status,omitempty"`  // of the provider's answer
-	Refused   bool        `json:"refused,omitempty"` // an attempt that never had an intent: no execution of its key
-	StartedAt time.Time   `json:"started_at"`        // wall clock, for people
+	Reason    string      `json:"reason,omitempty"`   // refusal code, or why the outcome is unknown
+	Status    int         `json:"status,omitempty"`   // of the provider's answer
+	Refused   bool        `json:"refused,omitempty"`  // an attempt that never had an intent: no execution of its key
+	Observed  State       `json:"observed,omitempty"` // of a Reconciled one: succeeded or failed, as somebody saw
+	StartedAt time.Time   `json:"started_at"`         // wall clock, for people
 	SettledAt time.Time   `json:"settled_at"`
 }
 

@@ -12,6 +12,7 @@ import (
 type Quiescence struct {
 	Unknown int
 	Left    []effect.Effect // those Unknown effects, as far as they fit into a message
+	Partial bool            // the holder's journal does not reach back to the grant: there may be more
 }
 
 // ReleaseRequest ends a lease by its holder.
@@ -24,7 +25,7 @@ type ReleaseRequest struct {
 // Release ends the lease that r names, on the holder's quiescence receipt,
 // which waives the lock delay (DESIGN 4.6). It is accepted from an expired
 // session too: Lost lets the sidecar settle and release (DESIGN 4.7). The end is clean
-// when nothing is Unknown, whether the holder asked for it or its caller died:
+// when nothing is Unknown and the journal knows all of it, whether the holder asked for it or its caller died:
 // the receipt says that every call was answered. A repeat answers
 // AlreadyEnded and changes nothing (FC-10). A process that another one resumed
 // is refused with WrongNonce: what it says of its gate is not the word of the
@@ -47,9 +48,12 @@ func Release(f Facts, p Policy, c Case, r ReleaseRequest) (Change, Answer) {
 			Detail: fmt.Sprintf("lease %s with epoch %d was not held any more", r.Lease, r.Epoch),
 		}
 	}
-	how := ending{by: "node " + s.Node, unknown: r.Quiescence.Unknown, accounted: true, clean: r.Quiescence.Unknown == 0}
+	how := ending{by: "node " + s.Node, unknown: r.Quiescence.Unknown, accounted: !r.Quiescence.Partial, clean: r.Quiescence.Unknown == 0 && !r.Quiescence.Partial}
 	if how.unknown > 0 {
 		how.detail = fmt.Sprintf("ended with %d unknown effects", how.unknown)
+	}
+	if r.Quiescence.Partial {
+		how.detail = joinDetail(how.detail, "its node's journal does not reach back to the grant")
 	}
 	why := r.Why
 	switch l.State {

@@ -1,9 +1,13 @@
 package wire
 
 import (
+	"fmt"
+
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/effect"
+	"github.com/forgeyard/concurrency/shared/epoch"
 	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/shared/scope"
 )
 
 // ToClosed converts.
@@ -30,4 +34,61 @@ func FromResolutions(all []*pb.Resolution) []lease.Resolution {
 		out = append(out, lease.Resolution{Effect: r.GetEffect(), Outcome: effect.State(r.GetOutcome()), Seen: r.GetSeen()})
 	}
 	return out
+}
+
+// FromClosed converts.
+func FromClosed(m *pb.ClosedState) (lease.Record, error) {
+	s, err := scope.Parse(m.GetScope())
+	if err != nil {
+		return lease.Record{}, fmt.Errorf("scope: %w", err)
+	}
+	return lease.Record{
+		Scope: s, State: lease.ScopeState(m.GetState()), Epoch: epoch.Epoch(m.GetEpoch()), Reason: m.GetReason(), Forgotten: m.GetForgotten(),
+	}, nil
+}
+
+// FromReported converts.
+func FromReported(m *pb.ReportedEffect) (lease.Evidence, error) {
+	e, err := FromEffect(m.GetEffect())
+	if err != nil {
+		return lease.Evidence{}, err
+	}
+	out := lease.Evidence{Effect: e, Node: m.GetEffect().GetNode(), ReportedAt: FromTime(m.GetReportedAt())}
+	if r := m.GetResolution(); r != nil {
+		out.Observation = &lease.Observation{
+			Outcome: effect.State(r.GetOutcome()), Seen: r.GetSeen(), By: m.GetResolvedBy(), At: FromTime(m.GetResolvedAt()),
+		}
+	}
+	return out, nil
+}
+
+// ToResolutions converts.
+func ToResolutions(all []lease.Resolution) []*pb.Resolution {
+	var out []*pb.Resolution
+	for _, r := range all {
+		out = append(out, &pb.Resolution{Effect: r.Effect, Outcome: string(r.Outcome), Seen: r.Seen})
+	}
+	return out
+}
+
+// ToEffects converts; node is where the effects were journalled.
+func ToEffects(all []effect.Effect, node string) []*pb.Effect {
+	var out []*pb.Effect
+	for _, e := range all {
+		out = append(out, ToEffect(e, node))
+	}
+	return out
+}
+
+// FromEffects converts.
+func FromEffects(all []*pb.Effect) ([]effect.Effect, error) {
+	var out []effect.Effect
+	for _, m := range all {
+		e, err := FromEffect(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
 }

@@ -43,7 +43,7 @@ func FromLease(m *pb.Lease) (lease.Lease, error) {
 		Node: m.GetNode(), Epoch: epoch.Epoch(m.GetEpoch()), Purpose: lease.Purpose(m.GetPurpose()), State: lease.State(m.GetState()),
 		AcquiredAt: FromTime(m.GetAcquiredAt()), MaxUntil: FromTime(m.GetMaxUntil()), EndedAt: FromTime(m.GetEndedAt()),
 		EndReason: lease.EndReason(m.GetEndReason()), EndedBy: m.GetEndedBy(), EndDetail: m.GetEndDetail(),
-		Unknown: int(m.GetUnknownEffects()),
+		Unknown: int(m.GetUnknownEffects()), Unsettled: m.GetUnsettled(), Accounted: m.GetAccounted(), Confirm: m.GetConfirm(),
 	}
 	for _, slot := range m.GetSlots() {
 		l.Slots = append(l.Slots, int(slot))

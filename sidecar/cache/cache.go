@@ -17,6 +17,7 @@ const (
 	bucketState    = "state"
 	bucketHolds    = "holds"
 	bucketReceipts = "receipts"
+	bucketCovers   = "covers"
 	keySession     = "session"
 )
 
@@ -118,7 +119,7 @@ func readAll(db *bbolt.DB) error {
 
 func prepare(db *bbolt.DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{bucketState, bucketHolds, bucketReceipts} {
+		for _, name := range []string{bucketState, bucketHolds, bucketReceipts, bucketCovers} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}
@@ -141,7 +142,8 @@ func (c *Cache) Session() (Session, bool, error) {
 // waits for: a node with a stalled disk loses ownership by itself.
 func (c *Cache) PutSession(s Session) error { return c.put(bucketState, keySession, s) }
 
-// Reset forgets session and holds: they belong to a session that is over.
+// Reset forgets session and holds: they belong to a session that is over. The
+// covers stay.
 func (c *Cache) Reset() error {
 	return c.db.Update(func(tx *bbolt.Tx) error {
 		if err := tx.Bucket([]byte(bucketState)).Delete([]byte(keySession)); err != nil {

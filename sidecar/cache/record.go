@@ -29,16 +29,17 @@ type Binding struct {
 
 // Hold is one hold as it survives a restart of the sidecar.
 type Hold struct {
-	Key       string       `json:"key"` // secret
-	Scope     scope.Scope  `json:"scope"`
-	Holder    lease.Holder `json:"holder"`
-	Lease     string       `json:"lease"`
-	Epoch     epoch.Epoch  `json:"epoch"`
-	UID       uint32       `json:"uid"`
-	Binding   Binding      `json:"binding"`
-	CommandID string       `json:"command_id"`
-	End       string       `json:"end,omitempty"` // why it is over, once it is; its release is still owed
-	EndDetail string       `json:"end_detail,omitempty"`
+	Key       string        `json:"key"` // secret
+	Scope     scope.Scope   `json:"scope"`
+	Holder    lease.Holder  `json:"holder"`
+	Purpose   lease.Purpose `json:"purpose,omitempty"`
+	Lease     string        `json:"lease"`
+	Epoch     epoch.Epoch   `json:"epoch"`
+	UID       uint32        `json:"uid"`
+	Binding   Binding       `json:"binding"`
+	CommandID string        `json:"command_id"`
+	End       string        `json:"end,omitempty"` // why it is over, once it is; its release is still owed
+	EndDetail string        `json:"end_detail,omitempty"`
 }
 
 // Receipt is the authority's word on one epoch.

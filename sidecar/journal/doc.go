@@ -13,6 +13,11 @@
 //     and whoever opens the gate looks at it.
 //   - At Open every effect that was Started becomes Unknown, with the reason
 //     "restarted".
+//   - Every state that the authority may have to hear of is returned by Changes
+//     until it is acknowledged (TestI6_ChangesComeAgainUntilTheyAreAcknowledged);
+//     what began and settled between two reports is not.
+//   - ID tells this file from every other one, a copy put back included
+//     (TestI6_AnotherFileIsAnotherJournal).
 //   - Settled effects are kept up to a number and an age; open and unknown ones
 //     always.
 //

@@ -16,6 +16,8 @@ type index struct {
 	settled settledHeap         // candidates to be dropped, oldest first
 	refused settledHeap         // the same for refusals, so that many of them push no outcome out
 	waiters map[string][]chan struct{}
+	news    map[string]struct{} // effects whose state the authority has not acknowledged
+	told    map[string]struct{} // effects that were sent to it while they were not settled
 }
 
 // unended is what a lease has that is not settled.
@@ -40,7 +42,7 @@ type callKey struct{ scope, provider, key string }
 func newIndex() index {
 	return index{
 		byID: map[string]effect.Effect{}, byKey: map[callKey]string{}, unended: map[string]*unended{},
-		waiters: map[string][]chan struct{}{},
+		waiters: map[string][]chan struct{}{}, news: map[string]struct{}{}, told: map[string]struct{}{},
 	}
 }
 
@@ -75,6 +77,7 @@ func (x *index) put(e effect.Effect) {
 	} else {
 		u.ids[e.ID] = struct{}{}
 	}
+	x.note(e)
 	x.wake(e.Lease, u)
 }
 
@@ -132,6 +135,8 @@ func (x *index) shrink(h *settledHeap, keep int, before time.Time) []string {
 			delete(x.byKey, keyOf(e))
 		}
 		delete(x.byID, id)
+		delete(x.news, id)
+		delete(x.told, id)
 		out = append(out, id)
 	}
 	return out

@@ -46,6 +46,7 @@ type Config struct {
 type Journal struct {
 	cfg Config
 	db  *bbolt.DB
+	id  string
 
 	mu      sync.Mutex
 	index   index
@@ -112,7 +113,7 @@ func orDefault(d *time.Duration, v time.Duration) {
 func (j *Journal) Damage() Damage { return j.damage }
 
 func (j *Journal) open() error {
-	db, effects, err := readFile(j.cfg.Path)
+	db, id, effects, err := readFile(j.cfg.Path, j.mint)
 	if err != nil {
 		if !damaged(err) {
 			return err
@@ -121,11 +122,11 @@ func (j *Journal) open() error {
 		if err := os.Rename(j.cfg.Path, j.damage.SetAside); err != nil {
 			return fmt.Errorf("set aside damaged file: %w", errors.Join(err, j.damage.Cause))
 		}
-		if db, effects, err = readFile(j.cfg.Path); err != nil {
+		if db, id, effects, err = readFile(j.cfg.Path, j.mint); err != nil {
 			return err
 		}
 	}
-	j.db = db
+	j.db, j.id = db, id
 	for _, e := range effects {
 		j.index.put(e)
 	}

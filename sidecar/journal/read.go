@@ -17,25 +17,29 @@ import (
 	"github.com/forgeyard/concurrency/shared/effect"
 )
 
-// readFile opens the file and reads every effect. bbolt panics or faults on
+// readFile opens the file and reads its identity, which is fresh in a new one,
+// and every effect. bbolt panics or faults on
 // damage; on this goroutine both are caught (FC-56).
-func readFile(path string) (db *bbolt.DB, effects []effect.Effect, err error) {
+func readFile(path string, fresh func() string) (db *bbolt.DB, id string, effects []effect.Effect, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			if db != nil {
 				db.Close()
 			}
-			db, effects, err = nil, nil, fmt.Errorf("damaged: %v", p)
+			db, id, effects, err = nil, "", nil, fmt.Errorf("damaged: %v", p)
 		}
 	}()
 	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
 	if err != nil {
-		return nil, nil, err
+		return nil, "", nil, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
 			return fmt.Errorf("damaged: the file is shorter than its own account of it")
+		}
+		if id, err = identity(tx, path, fresh); err != nil {
+			return err
 		}
 		b, err := tx.CreateBucketIfNotExists([]byte(bucketEffects))
 		if err != nil {
@@ -52,9 +56,9 @@ func readFile(path string) (db *bbolt.DB, effects []effect.Effect, err error) {
 	})
 	if err != nil {
 		db.Close()
-		return nil, nil, err
+		return nil, "", nil, err
 	}
-	return db, effects, nil
+	return db, id, effects, nil
 }
 
 // damaged tells what is wrong with the file from what is wrong around it: a

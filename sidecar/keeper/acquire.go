@@ -43,7 +43,7 @@ func (k *Keeper) startAcquire(h *hold) {
 	}
 	h.leaseID = k.id()
 	s := k.session
-	c := k.command(s, Command{Acquire: &AcquireCommand{Scope: h.m.Term.Scope, Holder: h.m.Term.Holder, Lease: h.leaseID}})
+	c := k.command(s, Command{Acquire: &AcquireCommand{Scope: h.m.Term.Scope, Holder: h.m.Term.Holder, Purpose: h.req.Purpose, Lease: h.leaseID}})
 	go func() {
 		a, err := k.link.Do(s.ctx, c)
 		k.post(func() { k.acquired(h, s, a, err) })
@@ -123,8 +123,8 @@ func (k *Keeper) keepReceipt(h *hold, a lease.Answer) {
 // startClaim stores the hold, then claims it: what is Owned is always durable.
 func (k *Keeper) startClaim(h *hold) {
 	s, t := k.session, h.m.Term
-	record := k.record(h)
-	k.persist(func() error { return k.cfg.Cache.PutHold(record) }, func(err error) {
+	record, cover := k.record(h), k.cover(t)
+	k.persist(func() error { return k.cfg.Cache.PutGrant(record, cover) }, func(err error) {
 		if err != nil || k.session.id != s.id || h.m.Term.Lease != t.Lease {
 			return // unclaimed, it goes back by itself
 		}

@@ -33,6 +33,7 @@ type hold struct {
 	settleCut  bool             // at settleBy
 	owing      bool             // the release waits for a session
 	orphaned   bool             // its session is over: there is nobody to release to
+	quiet      bool             // it is over, and nothing is in flight any more
 
 	retryAt   boottime.Instant // Waiting: next attempt
 	waitUntil boottime.Instant // Waiting: give up
@@ -92,6 +93,9 @@ func (k *Keeper) step(h *hold, e ownership.Event) {
 	if next.Term.State != before.State {
 		k.report(h, before.State)
 		k.persistEnd(h)
+		if next.Term.State == ownership.Lost {
+			k.patrol.soon(k)
+		}
 	}
 	for _, a := range actions {
 		k.act(h, a)

@@ -57,6 +57,9 @@ type Keeper struct {
 	dirty    bool
 	// releasing names orphaned leases that are being given back.
 	releasing map[string]bool
+	covers    map[string]*cover      // by lease: what this node may have to account for
+	owed      map[string]lease.Lease // by the last set: what the authority waits to hear about
+	patrol    patrol
 	clocks    clocks
 	nextBeat  boottime.Instant
 	closing   bool // the session is being closed: nothing asks any more
@@ -82,6 +85,7 @@ func New(cfg Config, nonce string) (*Keeper, error) {
 		cfg: cfg, timing: ownership.TimingOf(cfg.Budget), nonce: nonce, metrics: newMetrics(cfg.Registerer),
 		events: make(chan func(), 64), disk: newDisk(), stopped: make(chan struct{}),
 		holds: map[ownership.Key]*hold{}, commands: map[string]*hold{}, releasing: map[string]bool{},
+		covers: map[string]*cover{}, owed: map[string]lease.Lease{},
 	}
 	k.clocks = readClocks(cfg.Clock)
 	if err := k.restore(); err != nil {
@@ -131,6 +135,7 @@ func (k *Keeper) wake() {
 		k.timers(h, now)
 	}
 	k.giveUpSlow(now)
+	k.askForOwed(now)
 	if k.session.id != "" && !k.closing && !k.session.beat.running && !now.Before(k.nextBeat) {
 		k.startBeat()
 	}
@@ -149,6 +154,7 @@ func (k *Keeper) untilNext() time.Duration {
 	if k.session.id != "" && !k.closing && !k.session.beat.running {
 		earlier(max(k.nextBeat, 1))
 	}
+	earlier(k.patrol.at)
 	for _, a := range []attempt{k.session.beat, k.session.fetch} {
 		if a.running {
 			earlier(a.until)

@@ -14,16 +14,18 @@ import (
 
 // call is one request of the keeper; the test answers it, now, later or never.
 type call struct {
-	beat    *lease.Beat
+	beat    *keeper.Beat
 	known   []string
 	command *keeper.Command
+	confirm *keeper.Confirmation
 	reply   chan outcome
 }
 
 type outcome struct {
-	answer lease.Answer
-	set    keeper.Set
-	err    error
+	answer  lease.Answer
+	set     keeper.Set
+	err     error
+	untaken bool
 }
 
 func (c *call) answer(a lease.Answer) { c.reply <- outcome{answer: a} }
@@ -63,8 +65,13 @@ func (l *link) send(ctx context.Context, c *call) outcome {
 	}
 }
 
-func (l *link) Heartbeat(ctx context.Context, b lease.Beat) (lease.Answer, error) {
+func (l *link) Heartbeat(ctx context.Context, b keeper.Beat) (keeper.BeatAnswer, error) {
 	o := l.send(ctx, &call{beat: &b})
+	return keeper.BeatAnswer{Answer: o.answer, Taken: o.err == nil && !o.untaken}, o.err
+}
+
+func (l *link) Confirm(ctx context.Context, c keeper.Confirmation) (lease.Answer, error) {
+	o := l.send(ctx, &call{confirm: &c})
 	return o.answer, o.err
 }
 
@@ -81,13 +88,16 @@ func (l *link) Do(ctx context.Context, c keeper.Command) (lease.Answer, error) {
 func (l *link) Reregister() { l.reregistered <- struct{}{} }
 
 func beats(c *call) bool    { return c.beat != nil }
-func fetches(c *call) bool  { return c.beat == nil && c.command == nil }
+func fetches(c *call) bool  { return c.beat == nil && c.command == nil && c.confirm == nil }
 func acquires(c *call) bool { return c.command != nil && c.command.Acquire != nil }
 func claims(c *call) bool   { return c.command != nil && c.command.Claim != nil }
 func releases(c *call) bool { return c.command != nil && c.command.Release != nil }
 
+func accounts(c *call) bool { return c.command != nil && c.command.Account != nil }
+
 func closes(c *call) bool {
-	return c.command != nil && c.command.Acquire == nil && c.command.Claim == nil && c.command.Release == nil
+	return c.command != nil && c.command.Acquire == nil && c.command.Claim == nil && c.command.Release == nil &&
+		c.command.Account == nil && c.command.Resolve == nil
 }
 
 // next waits for a request of one kind; others keep for later.

@@ -13,6 +13,9 @@ import (
 // abandoned at once, those of a stream wait for their holder to attach again
 // within uncertain_after (DESIGN 6.9). After a reboot nothing is left of them.
 func (k *Keeper) restore() error {
+	if err := k.restoreCovers(); err != nil {
+		return err
+	}
 	former, ok, err := k.cfg.Cache.Session()
 	if err != nil {
 		return err
@@ -48,7 +51,7 @@ func (k *Keeper) restoreHold(former cache.Session, c cache.Hold) error {
 		Detail: "the sidecar was restarted",
 	}
 	h := newHold(ownership.Restore(t, k.timing, now), Request{
-		Scope: c.Scope, Holder: c.Holder, CommandID: c.CommandID, UID: c.UID, Binding: c.Binding,
+		Scope: c.Scope, Holder: c.Holder, Purpose: c.Purpose, CommandID: c.CommandID, UID: c.UID, Binding: c.Binding,
 	})
 	k.holds[key] = h
 	if c.CommandID != "" {
@@ -75,7 +78,7 @@ func (k *Keeper) restoreHold(former cache.Session, c cache.Hold) error {
 func (k *Keeper) record(h *hold) cache.Hold {
 	t := h.m.Term
 	c := cache.Hold{
-		Key: t.Key.Secret(), Scope: t.Scope, Holder: t.Holder, Lease: t.Lease, Epoch: t.Epoch,
+		Key: t.Key.Secret(), Scope: t.Scope, Holder: t.Holder, Purpose: h.req.Purpose, Lease: t.Lease, Epoch: t.Epoch,
 		UID: h.req.UID, Binding: h.req.Binding, CommandID: h.req.CommandID,
 	}
 	if t.State == ownership.Releasing || t.State == ownership.Lost {

@@ -34,6 +34,7 @@ func (k *Keeper) startRetire(h *hold) {
 
 // settle waits for the outcomes; what has none by then is unknown.
 func (k *Keeper) settle(h *hold, s session, t ownership.Term) {
+	h.quiet = true
 	if t.Lease == "" { // nothing was granted, so nothing ran
 		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
 		return
@@ -58,8 +59,7 @@ func (k *Keeper) settle(h *hold, s session, t ownership.Term) {
 		ctx, cancel := k.withTimeout(parent, left)
 		defer cancel()
 		_ = k.cfg.Effects.WaitSettled(ctx, t.Lease) // what did not settle is counted below
-		open, unknown := k.cfg.Effects.Counts(t.Lease)
-		k.release(h, s, t, why, open+unknown)
+		k.release(h, s, t, why, k.quiescence(t.Lease))
 	}()
 }
 
@@ -70,16 +70,17 @@ func (k *Keeper) settleTime(h *hold) time.Duration {
 }
 
 // release sends the receipt until the authority has it or the session ends.
-func (k *Keeper) release(h *hold, s session, t ownership.Term, why lease.EndReason, unknown int) {
+func (k *Keeper) release(h *hold, s session, t ownership.Term, why lease.EndReason, q lease.Quiescence) {
 	ref := LeaseRef{Scope: t.Scope, Lease: t.Lease, Epoch: uint64(t.Epoch)}
-	a, err := k.link.Do(s.ctx, k.command(s, Command{Release: &ReleaseCommand{LeaseRef: ref, Why: why, Unknown: unknown}}))
+	a, err := k.link.Do(s.ctx, k.command(s, Command{Release: &ReleaseCommand{LeaseRef: ref, Why: why, Quiescence: q}}))
 	k.post(func() {
 		if err != nil {
 			k.cfg.Log.Warn("release", zap.Stringer("scope", t.Scope), zap.String("node", k.cfg.Node), zap.Stringer("epoch", t.Epoch), zap.Error(err))
 		} else if k.session.id == s.id {
 			k.hint(a)
+			k.afterRelease(t.Lease, a)
 		}
-		k.metrics.unknown.Add(float64(unknown))
+		k.metrics.unknown.Add(float64(q.Unknown))
 		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
 	})
 }

@@ -87,6 +87,7 @@ func (k *Keeper) begin(r Registered, record cache.Session) {
 	k.former = record
 	k.session.connected, k.session.detail = true, ""
 	k.nextBeat = k.cfg.Clock.Boot()
+	k.patrol.soon(k)
 	k.startFetch()
 	for _, h := range k.holds {
 		if h.owing {
@@ -176,8 +177,14 @@ func (k *Keeper) startBeat() {
 }
 
 func (k *Keeper) beat(ctx context.Context, s session, n int) {
+	changes := k.cfg.Effects.Changes(mostChanges)
 	sentAt := k.cfg.Clock.Boot()
-	a, err := k.link.Heartbeat(ctx, lease.Beat{Session: s.id, Nonce: k.nonce, Applied: s.tracker.Applied})
+	a, err := k.link.Heartbeat(ctx, Beat{
+		Beat: lease.Beat{Session: s.id, Nonce: k.nonce, Applied: s.tracker.Applied}, Effects: changes,
+	})
+	if err == nil && a.Taken {
+		k.cfg.Effects.Acknowledge(changes)
+	}
 	k.post(func() {
 		if k.session.id != s.id || !k.session.beat.is(n) {
 			return // a late reply of an attempt that was given up (FC-57)
@@ -186,7 +193,7 @@ func (k *Keeper) beat(ctx context.Context, s session, n int) {
 			k.beatFailed(err)
 			return
 		}
-		k.beatDone(sentAt, a)
+		k.beatDone(sentAt, a.Answer)
 	})
 }
 
@@ -230,6 +237,7 @@ func (k *Keeper) beatDone(sentAt boottime.Instant, a lease.Answer) {
 		return
 	}
 	k.metrics.beats.WithLabelValues("renewed").Inc()
+	k.account()
 	if !k.session.tracker.Extends(a.Version) {
 		k.startFetch() // nothing is extended until that set is applied (FC-91)
 		return

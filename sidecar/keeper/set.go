@@ -23,6 +23,7 @@ func (k *Keeper) applySet(sentAt boottime.Instant, set Set) {
 	}
 	k.flush() // publishes, then cuts
 	k.session.tracker = k.session.tracker.Apply(set.Version)
+	k.oweds(set.Owed)
 	for _, l := range set.Leases {
 		if k.byLease(l.ID) == nil {
 			k.giveBackOrphan(l.Lease)
@@ -105,14 +106,16 @@ func (k *Keeper) giveBackOrphan(l lease.Lease) {
 	}
 	k.releasing[l.ID] = true
 	s := k.session
-	_, unknown := k.cfg.Effects.Counts(l.ID)
+	q := k.quiescence(l.ID)
+	q.Partial = q.Partial && l.State != lease.Granted // nothing ran under a grant that was never claimed
 	ref := LeaseRef{Scope: l.Scope, Lease: l.ID, Epoch: uint64(l.Epoch)}
 	go func() {
-		a, err := k.link.Do(s.ctx, k.command(s, Command{Release: &ReleaseCommand{LeaseRef: ref, Why: lease.CallerGone, Unknown: unknown}}))
+		a, err := k.link.Do(s.ctx, k.command(s, Command{Release: &ReleaseCommand{LeaseRef: ref, Why: lease.CallerGone, Quiescence: q}}))
 		k.post(func() {
 			delete(k.releasing, l.ID)
 			if err == nil && k.session.id == s.id {
 				k.hint(a)
+				k.afterRelease(l.ID, a)
 			}
 		})
 	}()

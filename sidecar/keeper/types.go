@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forgeyard/concurrency/shared/boottime"
+	"github.com/forgeyard/concurrency/shared/effect"
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 	"github.com/forgeyard/concurrency/sidecar/cache"
@@ -19,6 +20,7 @@ type Binding = cache.Binding
 type Request struct {
 	Scope     scope.Scope
 	Holder    lease.Holder
+	Purpose   lease.Purpose // empty: lease.Work
 	Wait      time.Duration // 0: answer at once when busy
 	CommandID string        // ULID; a repeat attaches to the same hold
 	UID       uint32        // of the caller
@@ -57,6 +59,7 @@ type Set struct {
 	Remaining time.Duration
 	Leases    []SetLease
 	Ended     []Ended
+	Owed      []lease.Lease // of this node, ended uncleanly and not settled
 }
 
 // SetLease is one lease with the remainder of its own limit; negative: none.
@@ -80,13 +83,16 @@ type Command struct {
 	Acquire *AcquireCommand
 	Claim   *LeaseRef
 	Release *ReleaseCommand
+	Account *AccountCommand
+	Resolve *ResolveCommand
 }
 
 // AcquireCommand asks for a scope.
 type AcquireCommand struct {
-	Scope  scope.Scope
-	Holder lease.Holder
-	Lease  string
+	Scope   scope.Scope
+	Holder  lease.Holder
+	Purpose lease.Purpose
+	Lease   string
 }
 
 // LeaseRef names one lease.
@@ -99,18 +105,69 @@ type LeaseRef struct {
 // ReleaseCommand is a release with its quiescence receipt.
 type ReleaseCommand struct {
 	LeaseRef
-	Why     lease.EndReason
-	Unknown int
+	Why lease.EndReason
+	lease.Quiescence
+}
+
+// AccountCommand says what an ended lease of this node left behind.
+type AccountCommand struct {
+	LeaseRef
+	lease.Quiescence
+}
+
+// ResolveCommand is what a controller found under its lease to reconcile.
+type ResolveCommand struct {
+	LeaseRef
+	Finding
+}
+
+// Finding is what a reconciler saw.
+type Finding struct {
+	Resolutions []lease.Resolution
+	Reopen      bool
+	Seen        string // of the whole, with Reopen
+}
+
+// Evidence is what the authority knows of what a scope's former holders left
+// behind.
+type Evidence struct {
+	Record    lease.Record
+	Holder    *lease.Lease // who has it now, the reconciler for example
+	Unsettled []lease.Lease
+	Effects   []lease.Evidence // open and unknown ones first
+	Complete  bool             // every node has told all that it left
+}
+
+// Beat is a heartbeat with what changed among the effects of this node.
+type Beat struct {
+	lease.Beat
+	Effects []effect.Effect
+}
+
+// BeatAnswer is the answer to it.
+type BeatAnswer struct {
+	lease.Answer
+	Taken bool // the effects need not be sent again
+}
+
+// Confirmation asks whether one effect may be sent.
+type Confirmation struct {
+	Session string
+	Nonce   string
+	Lease   LeaseRef
+	Effect  effect.Effect
 }
 
 // Link is the uplink. Every call is one attempt that ends with its context;
 // errors mean that nothing is known.
 type Link interface {
-	Heartbeat(ctx context.Context, b lease.Beat) (lease.Answer, error)
+	Heartbeat(ctx context.Context, b Beat) (BeatAnswer, error)
 	FetchSet(ctx context.Context, session, nonce string, known []string) (Set, error)
 	// Do sends a command again with the same id on every new stream until it is
 	// answered. A *MalformedError is final.
 	Do(ctx context.Context, c Command) (lease.Answer, error)
+	// Confirm asks once: without an answer nothing may be sent.
+	Confirm(ctx context.Context, c Confirmation) (lease.Answer, error)
 	// Reregister ends the present stream, so that the next one registers anew.
 	Reregister()
 }
@@ -135,6 +192,18 @@ type Effects interface {
 	WaitSettled(ctx context.Context, lease string) error
 	// Counts returns the open and the unknown effects of the lease.
 	Counts(lease string) (open, unknown int)
+	// Left lists them, and settled ones that the authority may believe open.
+	Left(lease string, limit int) []effect.Effect
+	// Changes are due to be reported until they are acknowledged.
+	Changes(limit int) []effect.Effect
+	Acknowledge(sent []effect.Effect)
+	// Told says that the authority was told of an effect outside Changes.
+	Told(id string)
+	// Retell makes the settled effects of these leases due again.
+	Retell(leases []string)
+	// ID names the file: only under the same ID does it know every effect of a
+	// lease.
+	ID() string
 }
 
 // Registration is what the uplink sends on a new stream.

@@ -18,6 +18,7 @@ import (
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/shared/clock"
 	"github.com/forgeyard/concurrency/shared/effect"
+	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/sidecar/keeper"
 	"github.com/forgeyard/concurrency/sidecar/ownership"
 )
@@ -34,31 +35,42 @@ type Keeper interface {
 	Watch(ctx context.Context, key ownership.Key) (<-chan ownership.Term, error)
 	Holds(ctx context.Context) ([]keeper.Held, error)
 	Status() keeper.Status
+	Resolve(ctx context.Context, key ownership.Key, f keeper.Finding) (lease.Answer, error)
+}
+
+// Authority is what reconcilers ask through the door.
+type Authority interface {
+	Evidence(ctx context.Context, scope string) (keeper.Evidence, error)
+	Blocked(ctx context.Context, kinds []string) ([]lease.Record, error)
 }
 
 // Effects is what the door needs of the journal.
 type Effects interface {
 	Effects(scope, state string, limit int) []effect.Effect
 	Counts(lease string) (open, unknown int)
+	// Reconcile settles an unknown effect by what somebody saw.
+	Reconcile(r lease.Resolution)
 }
 
 // Config is what a Server needs.
 type Config struct {
-	Node     string
-	Software string
-	Keeper   Keeper
-	Effects  Effects
-	BaseURLs func(ownership.Key) map[string]string
-	Proxy    func() string // address of the base-URL listener
-	Uplink   func() string // address of the connected replica, or empty
-	Clock    clock.Clock
-	Log      *zap.Logger
+	Node      string
+	Software  string
+	Keeper    Keeper
+	Effects   Effects
+	BaseURLs  func(ownership.Key) map[string]string
+	Proxy     func() string // address of the base-URL listener
+	Uplink    func() string // address of the connected replica, or empty
+	Authority Authority
+	Clock     clock.Clock
+	Log       *zap.Logger
 }
 
 // Server is the door. Use New, then Serve.
 type Server struct {
 	cfg  Config
 	root context.Context // ends with Serve: watches of processes live as long
+	hint hint
 }
 
 // New returns a Server.
@@ -162,6 +174,7 @@ func (s *Server) json(ctx context.Context, svc *service) (http.Handler, error) {
 	top.Handle("/", mux)
 	top.HandleFunc("GET /v1/watch", svc.watchJSON) // streams are not the gateway's in-process form
 	top.HandleFunc("POST /v1/hold", svc.holdJSON)
+	top.HandleFunc("GET /v1/blocked", svc.blockedJSON)
 	return top, nil
 }
 

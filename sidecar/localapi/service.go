@@ -1,6 +1,7 @@
 package localapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -168,7 +169,11 @@ func (v *service) request(peer Peer, r *pb.HoldRequest) (keeper.Request, error) 
 			return keeper.Request{}, &inputError{"command_id", id, "must be a ULID"}
 		}
 	}
-	return keeper.Request{Scope: s, Holder: h, Wait: wait, CommandID: r.GetCommandId(), UID: peer.UID}, nil
+	purpose := cmp.Or(lease.Purpose(r.GetPurpose()), lease.Work)
+	if purpose != lease.Work && purpose != lease.Reconcile {
+		return keeper.Request{}, &inputError{"purpose", r.GetPurpose(), "must be work or reconcile"}
+	}
+	return keeper.Request{Scope: s, Holder: h, Purpose: purpose, Wait: wait, CommandID: r.GetCommandId(), UID: peer.UID}, nil
 }
 
 func holderKinds() []lease.HolderKind {

@@ -7,14 +7,15 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 )
 
 // lines writes events as newline-delimited JSON, each at once.
-func lines(w http.ResponseWriter) func(*pb.HoldEvent) error {
+func lines[M proto.Message](w http.ResponseWriter) func(M) error {
 	started := false
-	return func(e *pb.HoldEvent) error {
+	return func(e M) error {
 		if !started {
 			started = true
 			w.Header().Set("Content-Type", "application/x-ndjson")
@@ -32,7 +33,7 @@ func lines(w http.ResponseWriter) func(*pb.HoldEvent) error {
 
 // watchJSON is Watch for curl.
 func (v *service) watchJSON(w http.ResponseWriter, r *http.Request) {
-	endJSON(w, v.watch(r.Context(), r.URL.Query().Get("hold_key"), lines(w)))
+	endJSON(w, v.watch(r.Context(), r.URL.Query().Get("hold_key"), lines[*pb.HoldEvent](w)))
 }
 
 // holdJSON is Hold for curl: the hold lives as long as the request.
@@ -47,7 +48,12 @@ func (v *service) holdJSON(w http.ResponseWriter, r *http.Request) {
 		endJSON(w, &inputError{"body", "", err.Error()})
 		return
 	}
-	endJSON(w, v.hold(r.Context(), &req, lines(w)))
+	endJSON(w, v.hold(r.Context(), &req, lines[*pb.HoldEvent](w)))
+}
+
+// blockedJSON is WatchBlocked for curl.
+func (v *service) blockedJSON(w http.ResponseWriter, r *http.Request) {
+	endJSON(w, v.watchBlocked(r.Context(), r.URL.Query()["kinds"], lines[*pb.WatchBlockedResponse](w)))
 }
 
 // endJSON writes an error that came before the first event.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -114,11 +115,11 @@ func (p *Proxy) unique(w http.ResponseWriter, r *http.Request, e effect.Effect) 
 		if refused := judgeRepeat(earlier, e.Digest); refused != nil {
 			return nil, refused
 		}
-		if effect.State(earlier.State) != effect.Failed || earlier.Status != 0 {
+		if executed(earlier) {
 			replay(w, earlier)
 			return nil, &gate.Refusal{}
 		}
-		// It was never sent: the key is free again.
+		// It did nothing: the key is free again.
 	}
 	if _, running := p.running[id]; running {
 		return nil, &gate.Refusal{Code: gate.CodeEffectRunning, Detail: "an attempt with this idempotency key is under way"}
@@ -129,6 +130,15 @@ func (p *Proxy) unique(w http.ResponseWriter, r *http.Request, e effect.Effect) 
 		defer p.mu.Unlock()
 		delete(p.running, id)
 	}, nil
+}
+
+// executed reports whether a settled effect answers for its key: it does not
+// when it was never sent, or when somebody saw that it had not happened.
+func executed(e effect.Effect) bool {
+	if e.State == effect.Reconciled {
+		return e.Observed != effect.Failed
+	}
+	return e.State != effect.Failed || e.Status != 0
 }
 
 // judgeRepeat decides about a second request with a key that was executed.
@@ -149,9 +159,10 @@ func replay(w http.ResponseWriter, e effect.Effect) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set(HeaderEffect, e.ID)
 	w.Header().Set("Idempotent-Replayed", "true")
-	w.WriteHeader(e.Status)
+	status := cmp.Or(e.Status, http.StatusOK) // somebody saw that it had happened
+	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{ // a caller that is gone reads nothing
-		"effect": e.ID, "state": e.State, "status": e.Status, "replayed": true,
+		"effect": e.ID, "state": e.State, "status": status, "replayed": true,
 	})
 }
 

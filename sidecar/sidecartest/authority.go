@@ -24,6 +24,7 @@ type Authority struct {
 	refusals map[string]lease.Answer
 	leases   map[string]lease.Lease
 	ended    []keeper.Ended
+	blocked  map[string]*keeper.Evidence
 	releases chan keeper.ReleaseCommand
 	nudge    func(lease.SetVersion)
 }
@@ -33,7 +34,7 @@ var _ keeper.Link = (*Authority)(nil)
 func newAuthority(ttl time.Duration) *Authority {
 	return &Authority{
 		ttl: ttl, version: 1, others: map[string]*lease.Summary{}, refusals: map[string]lease.Answer{},
-		leases: map[string]lease.Lease{}, releases: make(chan keeper.ReleaseCommand, 64),
+		leases: map[string]lease.Lease{}, blocked: map[string]*keeper.Evidence{}, releases: make(chan keeper.ReleaseCommand, 64),
 	}
 }
 
@@ -104,13 +105,13 @@ func (a *Authority) versionLocked() lease.SetVersion {
 }
 
 // Heartbeat implements keeper.Link.
-func (a *Authority) Heartbeat(context.Context, lease.Beat) (lease.Answer, error) {
+func (a *Authority) Heartbeat(context.Context, keeper.Beat) (keeper.BeatAnswer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.silent {
-		return lease.Answer{}, keeper.ErrUnreachable
+		return keeper.BeatAnswer{}, keeper.ErrUnreachable
 	}
-	return lease.Answer{Code: lease.Renewed, Version: a.versionLocked(), Remaining: a.ttl}, nil
+	return keeper.BeatAnswer{Taken: true, Answer: lease.Answer{Code: lease.Renewed, Version: a.versionLocked(), Remaining: a.ttl}}, nil
 }
 
 // FetchSet implements keeper.Link.
@@ -141,6 +142,8 @@ func (a *Authority) Do(_ context.Context, c keeper.Command) (lease.Answer, error
 		l.State = lease.Live
 		a.leases[l.ID] = l
 		return lease.Answer{Code: lease.Claimed, Lease: &l, Version: a.versionLocked(), Epoch: l.Epoch, Remaining: a.ttl}, nil
+	case c.Resolve != nil:
+		return a.resolveLocked(c.Resolve), nil
 	}
 	delete(a.leases, c.Release.Lease)
 	a.version++
@@ -165,6 +168,19 @@ func (a *Authority) acquireLocked(c keeper.Command) lease.Answer {
 	}
 	a.leases[l.ID] = l
 	return lease.Answer{Code: lease.Acquired, Lease: &l, Version: a.versionLocked(), Epoch: l.Epoch, Remaining: a.ttl}
+}
+
+// Confirm implements keeper.Link.
+func (a *Authority) Confirm(_ context.Context, c keeper.Confirmation) (lease.Answer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.silent {
+		return lease.Answer{}, keeper.ErrUnreachable
+	}
+	if _, held := a.leases[c.Lease.Lease]; !held {
+		return lease.Answer{Code: lease.Lost, Reason: lease.NoLease}, nil
+	}
+	return lease.Answer{Code: lease.Claimed}, nil
 }
 
 // Reregister implements keeper.Link.

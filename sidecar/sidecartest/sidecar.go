@@ -107,7 +107,7 @@ func (s *Sidecar) Run() {
 	l, err := localapi.Listen(s.Socket)
 	require.NoError(t, err)
 	door := localapi.New(localapi.Config{
-		Node: "node-a", Software: "test", Keeper: k, Effects: listed{s.Journal}, BaseURLs: s.opts.BaseURLs,
+		Node: "node-a", Software: "test", Keeper: k, Effects: listed{s.Journal}, BaseURLs: s.opts.BaseURLs, Authority: s.Authority,
 		Proxy: func() string { return "127.0.0.1:9" }, Uplink: func() string { return "127.0.0.1:8" }, Clock: system, Log: log,
 	})
 	var running sync.WaitGroup
@@ -137,6 +137,9 @@ type listed struct{ *journal.Journal }
 func (l listed) Effects(scope, state string, limit int) []effect.Effect {
 	return l.List(journal.Filter{Scope: scope, State: effect.State(state), Limit: limit})
 }
+
+// Reconcile implements localapi.Effects.
+func (l listed) Reconcile(r lease.Resolution) { l.Journal.Reconcile(r.Effect, r.Outcome, r.Seen) }
 
 // Age makes a stopped sidecar's session unconfirmed for longer than any budget.
 func (s *Sidecar) Age() {

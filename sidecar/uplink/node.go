@@ -48,6 +48,14 @@ func (s *nodeServer) Nudge(_ context.Context, r *pb.NudgeRequest) (*pb.NudgeResp
 	return &pb.NudgeResponse{}, nil
 }
 
+// Wake implements pb.NodeServiceServer.
+func (s *nodeServer) Wake(context.Context, *pb.WakeRequest) (*pb.WakeResponse, error) {
+	if s.cfg.Woken != nil {
+		s.cfg.Woken()
+	}
+	return &pb.WakeResponse{}, nil
+}
+
 // Inspect implements pb.NodeServiceServer.
 func (s *nodeServer) Inspect(_ context.Context, r *pb.InspectRequest) (*pb.InspectResponse, error) {
 	limit := int(r.GetEffectLimit())

@@ -73,28 +73,28 @@ func (u *Uplink) register(ctx context.Context, c *conn) error {
 }
 
 // Heartbeat implements keeper.Link.
-func (u *Uplink) Heartbeat(ctx context.Context, b lease.Beat) (lease.Answer, error) {
+func (u *Uplink) Heartbeat(ctx context.Context, b keeper.Beat) (keeper.BeatAnswer, error) {
 	c, err := u.connection(ctx, false)
 	if err != nil {
-		return lease.Answer{}, err
+		return keeper.BeatAnswer{}, err
 	}
 	down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Heartbeat{Heartbeat: &pb.Heartbeat{
-		Session: b.Session, Nonce: b.Nonce, Applied: wire.ToVersion(b.Applied),
+		Session: b.Session, Nonce: b.Nonce, Applied: wire.ToVersion(b.Applied), Effects: wire.ToEffects(b.Effects, u.cfg.Node),
 	}}})
 	if err != nil {
-		return lease.Answer{}, fmt.Errorf("send heartbeat: %w", err)
+		return keeper.BeatAnswer{}, fmt.Errorf("send heartbeat: %w", err)
 	}
 	if f := down.GetFault(); f != nil {
-		return lease.Answer{}, fmt.Errorf("send heartbeat: %w", faultError(f))
+		return keeper.BeatAnswer{}, fmt.Errorf("send heartbeat: %w", faultError(f))
 	}
 	h := down.GetHeartbeat()
 	if h == nil {
-		return lease.Answer{}, fmt.Errorf("send heartbeat: %w", errOtherAnswer)
+		return keeper.BeatAnswer{}, fmt.Errorf("send heartbeat: %w", errOtherAnswer)
 	}
-	return lease.Answer{
+	return keeper.BeatAnswer{Taken: h.GetEffectsTaken(), Answer: lease.Answer{
 		Code: lease.Code(h.GetCode()), Reason: lease.Reason(h.GetReason()), Detail: h.GetDetail(),
 		Version: wire.FromVersion(h.GetVersion()), Remaining: h.GetRemaining().AsDuration(),
-	}, nil
+	}}, nil
 }
 
 // FetchSet implements keeper.Link.
@@ -146,6 +146,13 @@ func fromSet(m *pb.LeaseSet) (keeper.Set, error) {
 		}
 		set.Ended = append(set.Ended, keeper.Ended{Lease: parsed, Successor: successor})
 	}
+	for _, l := range m.GetOwed() {
+		parsed, err := wire.FromLease(l)
+		if err != nil {
+			return set, fmt.Errorf("fetch set: %w", err)
+		}
+		set.Owed = append(set.Owed, parsed)
+	}
 	return set, nil
 }
 
@@ -158,7 +165,7 @@ func (u *Uplink) Do(ctx context.Context, cmd keeper.Command) (lease.Answer, erro
 		if err != nil {
 			return lease.Answer{}, err
 		}
-		down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Command{Command: toCommand(cmd)}})
+		down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Command{Command: u.toCommand(cmd)}})
 		if err == nil && down.GetAnswer() != nil {
 			return wire.FromAnswer(down.GetAnswer())
 		}
@@ -171,27 +178,4 @@ func (u *Uplink) Do(ctx context.Context, cmd keeper.Command) (lease.Answer, erro
 		}
 		u.pause(ctx, pause.NextBackOff())
 	}
-}
-
-func toCommand(c keeper.Command) *pb.Command {
-	out := &pb.Command{CommandId: c.ID, Session: c.Session, Nonce: c.Nonce}
-	switch {
-	case c.Acquire != nil:
-		out.Action = &pb.Command_Acquire{Acquire: &pb.Acquire{
-			Scope: c.Acquire.Scope.String(), Holder: wire.ToHolder(c.Acquire.Holder), Purpose: string(lease.Work), LeaseId: c.Acquire.Lease,
-		}}
-	case c.Claim != nil:
-		out.Action = &pb.Command_Claim{Claim: toRef(*c.Claim)}
-	case c.Release != nil:
-		out.Action = &pb.Command_Release{Release: &pb.Release{
-			Lease: toRef(c.Release.LeaseRef), Why: string(c.Release.Why), UnknownEffects: int32(c.Release.Unknown),
-		}}
-	default:
-		out.Action = &pb.Command_Close{Close: &pb.CloseSession{}}
-	}
-	return out
-}
-
-func toRef(r keeper.LeaseRef) *pb.LeaseRef {
-	return &pb.LeaseRef{Scope: r.Scope.String(), Lease: r.Lease, Epoch: r.Epoch}
 }

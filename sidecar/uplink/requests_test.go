@@ -23,7 +23,7 @@ func release(id string) keeper.Command {
 		panic(err) // the constant is no scope
 	}
 	return keeper.Command{ID: id, Session: "s1", Nonce: "nonce-1", Release: &keeper.ReleaseCommand{
-		LeaseRef: keeper.LeaseRef{Scope: on, Lease: "lease-1", Epoch: 7}, Why: lease.Released, Unknown: 2,
+		LeaseRef: keeper.LeaseRef{Scope: on, Lease: "lease-1", Epoch: 7}, Why: lease.Released, Quiescence: lease.Quiescence{Unknown: 2},
 	}}
 }
 
@@ -49,7 +49,8 @@ func (f *fixture) do(ctx context.Context, id string) <-chan outcome[lease.Answer
 
 func (f *fixture) beat(ctx context.Context) <-chan outcome[lease.Answer] {
 	return call(func() (lease.Answer, error) {
-		return f.Heartbeat(ctx, lease.Beat{Session: "s1", Nonce: "nonce-1"})
+		a, err := f.Heartbeat(ctx, keeper.Beat{Beat: lease.Beat{Session: "s1", Nonce: "nonce-1"}})
+		return a.Answer, err
 	})
 }
 
@@ -126,7 +127,7 @@ func TestAHeartbeatWithoutAConnectionFailsAtOnce(t *testing.T) {
 	r := serveReplica(t, pki)
 	f := run(t, pki, newRegistrar(), r.addr)
 	r.next(t) // never registered
-	_, err := f.Heartbeat(t.Context(), lease.Beat{Session: "s1"})
+	_, err := f.Heartbeat(t.Context(), keeper.Beat{Beat: lease.Beat{Session: "s1"}})
 	require.ErrorIs(t, err, keeper.ErrUnreachable)
 	_, err = f.FetchSet(t.Context(), "s1", "nonce-1", nil)
 	require.ErrorIs(t, err, keeper.ErrUnreachable)

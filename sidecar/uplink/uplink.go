@@ -57,6 +57,7 @@ type Config struct {
 	Software   string
 	Registrar  Registrar
 	Inspector  Inspector
+	Woken      func() // the authority hints that scopes wait for a reconciler; may be nil
 	Clock      clock.Clock
 	Log        *zap.Logger
 	Tunnel     tunnel.Options

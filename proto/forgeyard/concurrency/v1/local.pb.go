@@ -31,6 +31,7 @@ type HoldRequest struct {
 	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`                             // Acquire: bind to this process of the same user; 0: the caller's
 	Detach        *durationpb.Duration   `protobuf:"bytes,6,opt,name=detach,proto3" json:"detach,omitempty"`                        // Acquire: bind to nothing but this time
 	HoldKey       string                 `protobuf:"bytes,7,opt,name=hold_key,json=holdKey,proto3" json:"hold_key,omitempty"`       // Hold: re-attach after a restart of the sidecar
+	Purpose       string                 `protobuf:"bytes,8,opt,name=purpose,proto3" json:"purpose,omitempty"`                      // work, the default, or reconcile
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -114,6 +115,13 @@ func (x *HoldRequest) GetHoldKey() string {
 	return ""
 }
 
+func (x *HoldRequest) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
 // HoldEvent is the state of one hold. Times are durations from the answer.
 type HoldEvent struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -137,8 +145,9 @@ type HoldEvent struct {
 	KillIn         *durationpb.Duration   `protobuf:"bytes,18,opt,name=kill_in,json=killIn,proto3" json:"kill_in,omitempty"` // TERM to supervised groups
 	// The same two as readings of CLOCK_BOOTTIME, in nanoseconds: an event that
 	// was read late says nothing about the time that passed before it.
-	KillAtBoottime     int64 `protobuf:"varint,19,opt,name=kill_at_boottime,json=killAtBoottime,proto3" json:"kill_at_boottime,omitempty"`
-	DeadlineAtBoottime int64 `protobuf:"varint,20,opt,name=deadline_at_boottime,json=deadlineAtBoottime,proto3" json:"deadline_at_boottime,omitempty"`
+	KillAtBoottime     int64  `protobuf:"varint,19,opt,name=kill_at_boottime,json=killAtBoottime,proto3" json:"kill_at_boottime,omitempty"`
+	DeadlineAtBoottime int64  `protobuf:"varint,20,opt,name=deadline_at_boottime,json=deadlineAtBoottime,proto3" json:"deadline_at_boottime,omitempty"`
+	Purpose            string `protobuf:"bytes,21,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -311,6 +320,13 @@ func (x *HoldEvent) GetDeadlineAtBoottime() int64 {
 		return x.DeadlineAtBoottime
 	}
 	return 0
+}
+
+func (x *HoldEvent) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
 }
 
 type LocalReleaseRequest struct {
@@ -657,11 +673,307 @@ func (x *EffectsResponse) GetEffects() []*Effect {
 	return nil
 }
 
+type EvidenceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scope         string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvidenceRequest) Reset() {
+	*x = EvidenceRequest{}
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvidenceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvidenceRequest) ProtoMessage() {}
+
+func (x *EvidenceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvidenceRequest.ProtoReflect.Descriptor instead.
+func (*EvidenceRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EvidenceRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+type EvidenceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Evidence      *Evidence              `protobuf:"bytes,1,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvidenceResponse) Reset() {
+	*x = EvidenceResponse{}
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvidenceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvidenceResponse) ProtoMessage() {}
+
+func (x *EvidenceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvidenceResponse.ProtoReflect.Descriptor instead.
+func (*EvidenceResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *EvidenceResponse) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+type LocalResolveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HoldKey       string                 `protobuf:"bytes,1,opt,name=hold_key,json=holdKey,proto3" json:"hold_key,omitempty"`
+	Resolutions   []*Resolution          `protobuf:"bytes,2,rep,name=resolutions,proto3" json:"resolutions,omitempty"`
+	Reopen        bool                   `protobuf:"varint,3,opt,name=reopen,proto3" json:"reopen,omitempty"`
+	Seen          string                 `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"` // with reopen: what was seen of the whole
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocalResolveRequest) Reset() {
+	*x = LocalResolveRequest{}
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalResolveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalResolveRequest) ProtoMessage() {}
+
+func (x *LocalResolveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalResolveRequest.ProtoReflect.Descriptor instead.
+func (*LocalResolveRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LocalResolveRequest) GetHoldKey() string {
+	if x != nil {
+		return x.HoldKey
+	}
+	return ""
+}
+
+func (x *LocalResolveRequest) GetResolutions() []*Resolution {
+	if x != nil {
+		return x.Resolutions
+	}
+	return nil
+}
+
+func (x *LocalResolveRequest) GetReopen() bool {
+	if x != nil {
+		return x.Reopen
+	}
+	return false
+}
+
+func (x *LocalResolveRequest) GetSeen() string {
+	if x != nil {
+		return x.Seen
+	}
+	return ""
+}
+
+type LocalResolveResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // done, or already-ended when the scope was open already
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocalResolveResponse) Reset() {
+	*x = LocalResolveResponse{}
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalResolveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalResolveResponse) ProtoMessage() {}
+
+func (x *LocalResolveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalResolveResponse.ProtoReflect.Descriptor instead.
+func (*LocalResolveResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LocalResolveResponse) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *LocalResolveResponse) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type WatchBlockedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kinds         []string               `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"` // at least one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchBlockedRequest) Reset() {
+	*x = WatchBlockedRequest{}
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchBlockedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchBlockedRequest) ProtoMessage() {}
+
+func (x *WatchBlockedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchBlockedRequest.ProtoReflect.Descriptor instead.
+func (*WatchBlockedRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WatchBlockedRequest) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+type WatchBlockedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scopes        []*ClosedState         `protobuf:"bytes,1,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchBlockedResponse) Reset() {
+	*x = WatchBlockedResponse{}
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchBlockedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchBlockedResponse) ProtoMessage() {}
+
+func (x *WatchBlockedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchBlockedResponse.ProtoReflect.Descriptor instead.
+func (*WatchBlockedResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *WatchBlockedResponse) GetScopes() []*ClosedState {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
 var File_forgeyard_concurrency_v1_local_proto protoreflect.FileDescriptor
 
 const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"\n" +
-	"$forgeyard/concurrency/v1/local.proto\x12\x18forgeyard.concurrency.v1\x1a$forgeyard/concurrency/v1/lease.proto\x1a\x1egoogle/protobuf/duration.proto\"\x8b\x02\n" +
+	"$forgeyard/concurrency/v1/local.proto\x12\x18forgeyard.concurrency.v1\x1a$forgeyard/concurrency/v1/lease.proto\x1a\x1egoogle/protobuf/duration.proto\"\xa5\x02\n" +
 	"\vHoldRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x128\n" +
 	"\x06holder\x18\x02 \x01(\v2 .forgeyard.concurrency.v1.HolderR\x06holder\x12-\n" +
@@ -670,7 +982,8 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"command_id\x18\x04 \x01(\tR\tcommandId\x12\x10\n" +
 	"\x03pid\x18\x05 \x01(\x05R\x03pid\x121\n" +
 	"\x06detach\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06detach\x12\x19\n" +
-	"\bhold_key\x18\a \x01(\tR\aholdKey\"\xe8\x06\n" +
+	"\bhold_key\x18\a \x01(\tR\aholdKey\x12\x18\n" +
+	"\apurpose\x18\b \x01(\tR\apurpose\"\x82\a\n" +
 	"\tHoldEvent\x12\x19\n" +
 	"\bhold_key\x18\x01 \x01(\tR\aholdKey\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x14\n" +
@@ -694,7 +1007,8 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"\x05final\x18\x11 \x01(\bR\x05final\x122\n" +
 	"\akill_in\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x06killIn\x12(\n" +
 	"\x10kill_at_boottime\x18\x13 \x01(\x03R\x0ekillAtBoottime\x120\n" +
-	"\x14deadline_at_boottime\x18\x14 \x01(\x03R\x12deadlineAtBoottime\x1a;\n" +
+	"\x14deadline_at_boottime\x18\x14 \x01(\x03R\x12deadlineAtBoottime\x12\x18\n" +
+	"\apurpose\x18\x15 \x01(\tR\apurpose\x1a;\n" +
 	"\rBaseUrlsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
@@ -720,14 +1034,33 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\"M\n" +
 	"\x0fEffectsResponse\x12:\n" +
-	"\aeffects\x18\x01 \x03(\v2 .forgeyard.concurrency.v1.EffectR\aeffects2\xaf\x04\n" +
+	"\aeffects\x18\x01 \x03(\v2 .forgeyard.concurrency.v1.EffectR\aeffects\"'\n" +
+	"\x0fEvidenceRequest\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\"R\n" +
+	"\x10EvidenceResponse\x12>\n" +
+	"\bevidence\x18\x01 \x01(\v2\".forgeyard.concurrency.v1.EvidenceR\bevidence\"\xa4\x01\n" +
+	"\x13LocalResolveRequest\x12\x19\n" +
+	"\bhold_key\x18\x01 \x01(\tR\aholdKey\x12F\n" +
+	"\vresolutions\x18\x02 \x03(\v2$.forgeyard.concurrency.v1.ResolutionR\vresolutions\x12\x16\n" +
+	"\x06reopen\x18\x03 \x01(\bR\x06reopen\x12\x12\n" +
+	"\x04seen\x18\x04 \x01(\tR\x04seen\"B\n" +
+	"\x14LocalResolveResponse\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"+\n" +
+	"\x13WatchBlockedRequest\x12\x14\n" +
+	"\x05kinds\x18\x01 \x03(\tR\x05kinds\"U\n" +
+	"\x14WatchBlockedResponse\x12=\n" +
+	"\x06scopes\x18\x01 \x03(\v2%.forgeyard.concurrency.v1.ClosedStateR\x06scopes2\xed\x06\n" +
 	"\fLocalService\x12T\n" +
 	"\x04Hold\x12%.forgeyard.concurrency.v1.HoldRequest\x1a#.forgeyard.concurrency.v1.HoldEvent0\x01\x12U\n" +
 	"\aAcquire\x12%.forgeyard.concurrency.v1.HoldRequest\x1a#.forgeyard.concurrency.v1.HoldEvent\x12]\n" +
 	"\aRelease\x12-.forgeyard.concurrency.v1.LocalReleaseRequest\x1a#.forgeyard.concurrency.v1.HoldEvent\x12[\n" +
 	"\x06Status\x12'.forgeyard.concurrency.v1.StatusRequest\x1a(.forgeyard.concurrency.v1.StatusResponse\x12V\n" +
 	"\x05Watch\x12&.forgeyard.concurrency.v1.WatchRequest\x1a#.forgeyard.concurrency.v1.HoldEvent0\x01\x12^\n" +
-	"\aEffects\x12(.forgeyard.concurrency.v1.EffectsRequest\x1a).forgeyard.concurrency.v1.EffectsResponseBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
+	"\aEffects\x12(.forgeyard.concurrency.v1.EffectsRequest\x1a).forgeyard.concurrency.v1.EffectsResponse\x12a\n" +
+	"\bEvidence\x12).forgeyard.concurrency.v1.EvidenceRequest\x1a*.forgeyard.concurrency.v1.EvidenceResponse\x12h\n" +
+	"\aResolve\x12-.forgeyard.concurrency.v1.LocalResolveRequest\x1a..forgeyard.concurrency.v1.LocalResolveResponse\x12o\n" +
+	"\fWatchBlocked\x12-.forgeyard.concurrency.v1.WatchBlockedRequest\x1a..forgeyard.concurrency.v1.WatchBlockedResponse0\x01BOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
 
 var (
 	file_forgeyard_concurrency_v1_local_proto_rawDescOnce sync.Once
@@ -741,53 +1074,71 @@ func file_forgeyard_concurrency_v1_local_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_local_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_forgeyard_concurrency_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_forgeyard_concurrency_v1_local_proto_goTypes = []any{
-	(*HoldRequest)(nil),         // 0: forgeyard.concurrency.v1.HoldRequest
-	(*HoldEvent)(nil),           // 1: forgeyard.concurrency.v1.HoldEvent
-	(*LocalReleaseRequest)(nil), // 2: forgeyard.concurrency.v1.LocalReleaseRequest
-	(*StatusRequest)(nil),       // 3: forgeyard.concurrency.v1.StatusRequest
-	(*StatusResponse)(nil),      // 4: forgeyard.concurrency.v1.StatusResponse
-	(*WatchRequest)(nil),        // 5: forgeyard.concurrency.v1.WatchRequest
-	(*EffectsRequest)(nil),      // 6: forgeyard.concurrency.v1.EffectsRequest
-	(*EffectsResponse)(nil),     // 7: forgeyard.concurrency.v1.EffectsResponse
-	nil,                         // 8: forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
-	(*Holder)(nil),              // 9: forgeyard.concurrency.v1.Holder
-	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
-	(*Summary)(nil),             // 11: forgeyard.concurrency.v1.Summary
-	(*Effect)(nil),              // 12: forgeyard.concurrency.v1.Effect
+	(*HoldRequest)(nil),          // 0: forgeyard.concurrency.v1.HoldRequest
+	(*HoldEvent)(nil),            // 1: forgeyard.concurrency.v1.HoldEvent
+	(*LocalReleaseRequest)(nil),  // 2: forgeyard.concurrency.v1.LocalReleaseRequest
+	(*StatusRequest)(nil),        // 3: forgeyard.concurrency.v1.StatusRequest
+	(*StatusResponse)(nil),       // 4: forgeyard.concurrency.v1.StatusResponse
+	(*WatchRequest)(nil),         // 5: forgeyard.concurrency.v1.WatchRequest
+	(*EffectsRequest)(nil),       // 6: forgeyard.concurrency.v1.EffectsRequest
+	(*EffectsResponse)(nil),      // 7: forgeyard.concurrency.v1.EffectsResponse
+	(*EvidenceRequest)(nil),      // 8: forgeyard.concurrency.v1.EvidenceRequest
+	(*EvidenceResponse)(nil),     // 9: forgeyard.concurrency.v1.EvidenceResponse
+	(*LocalResolveRequest)(nil),  // 10: forgeyard.concurrency.v1.LocalResolveRequest
+	(*LocalResolveResponse)(nil), // 11: forgeyard.concurrency.v1.LocalResolveResponse
+	(*WatchBlockedRequest)(nil),  // 12: forgeyard.concurrency.v1.WatchBlockedRequest
+	(*WatchBlockedResponse)(nil), // 13: forgeyard.concurrency.v1.WatchBlockedResponse
+	nil,                          // 14: forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
+	(*Holder)(nil),               // 15: forgeyard.concurrency.v1.Holder
+	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
+	(*Summary)(nil),              // 17: forgeyard.concurrency.v1.Summary
+	(*Effect)(nil),               // 18: forgeyard.concurrency.v1.Effect
+	(*Evidence)(nil),             // 19: forgeyard.concurrency.v1.Evidence
+	(*Resolution)(nil),           // 20: forgeyard.concurrency.v1.Resolution
+	(*ClosedState)(nil),          // 21: forgeyard.concurrency.v1.ClosedState
 }
 var file_forgeyard_concurrency_v1_local_proto_depIdxs = []int32{
-	9,  // 0: forgeyard.concurrency.v1.HoldRequest.holder:type_name -> forgeyard.concurrency.v1.Holder
-	10, // 1: forgeyard.concurrency.v1.HoldRequest.wait:type_name -> google.protobuf.Duration
-	10, // 2: forgeyard.concurrency.v1.HoldRequest.detach:type_name -> google.protobuf.Duration
-	10, // 3: forgeyard.concurrency.v1.HoldEvent.uncertain_in:type_name -> google.protobuf.Duration
-	10, // 4: forgeyard.concurrency.v1.HoldEvent.deadline_in:type_name -> google.protobuf.Duration
-	11, // 5: forgeyard.concurrency.v1.HoldEvent.holder:type_name -> forgeyard.concurrency.v1.Summary
-	8,  // 6: forgeyard.concurrency.v1.HoldEvent.base_urls:type_name -> forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
-	10, // 7: forgeyard.concurrency.v1.HoldEvent.retry_after:type_name -> google.protobuf.Duration
-	9,  // 8: forgeyard.concurrency.v1.HoldEvent.owner:type_name -> forgeyard.concurrency.v1.Holder
-	10, // 9: forgeyard.concurrency.v1.HoldEvent.kill_in:type_name -> google.protobuf.Duration
-	10, // 10: forgeyard.concurrency.v1.StatusResponse.confirmed_ago:type_name -> google.protobuf.Duration
+	15, // 0: forgeyard.concurrency.v1.HoldRequest.holder:type_name -> forgeyard.concurrency.v1.Holder
+	16, // 1: forgeyard.concurrency.v1.HoldRequest.wait:type_name -> google.protobuf.Duration
+	16, // 2: forgeyard.concurrency.v1.HoldRequest.detach:type_name -> google.protobuf.Duration
+	16, // 3: forgeyard.concurrency.v1.HoldEvent.uncertain_in:type_name -> google.protobuf.Duration
+	16, // 4: forgeyard.concurrency.v1.HoldEvent.deadline_in:type_name -> google.protobuf.Duration
+	17, // 5: forgeyard.concurrency.v1.HoldEvent.holder:type_name -> forgeyard.concurrency.v1.Summary
+	14, // 6: forgeyard.concurrency.v1.HoldEvent.base_urls:type_name -> forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
+	16, // 7: forgeyard.concurrency.v1.HoldEvent.retry_after:type_name -> google.protobuf.Duration
+	15, // 8: forgeyard.concurrency.v1.HoldEvent.owner:type_name -> forgeyard.concurrency.v1.Holder
+	16, // 9: forgeyard.concurrency.v1.HoldEvent.kill_in:type_name -> google.protobuf.Duration
+	16, // 10: forgeyard.concurrency.v1.StatusResponse.confirmed_ago:type_name -> google.protobuf.Duration
 	1,  // 11: forgeyard.concurrency.v1.StatusResponse.holds:type_name -> forgeyard.concurrency.v1.HoldEvent
-	12, // 12: forgeyard.concurrency.v1.EffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
-	0,  // 13: forgeyard.concurrency.v1.LocalService.Hold:input_type -> forgeyard.concurrency.v1.HoldRequest
-	0,  // 14: forgeyard.concurrency.v1.LocalService.Acquire:input_type -> forgeyard.concurrency.v1.HoldRequest
-	2,  // 15: forgeyard.concurrency.v1.LocalService.Release:input_type -> forgeyard.concurrency.v1.LocalReleaseRequest
-	3,  // 16: forgeyard.concurrency.v1.LocalService.Status:input_type -> forgeyard.concurrency.v1.StatusRequest
-	5,  // 17: forgeyard.concurrency.v1.LocalService.Watch:input_type -> forgeyard.concurrency.v1.WatchRequest
-	6,  // 18: forgeyard.concurrency.v1.LocalService.Effects:input_type -> forgeyard.concurrency.v1.EffectsRequest
-	1,  // 19: forgeyard.concurrency.v1.LocalService.Hold:output_type -> forgeyard.concurrency.v1.HoldEvent
-	1,  // 20: forgeyard.concurrency.v1.LocalService.Acquire:output_type -> forgeyard.concurrency.v1.HoldEvent
-	1,  // 21: forgeyard.concurrency.v1.LocalService.Release:output_type -> forgeyard.concurrency.v1.HoldEvent
-	4,  // 22: forgeyard.concurrency.v1.LocalService.Status:output_type -> forgeyard.concurrency.v1.StatusResponse
-	1,  // 23: forgeyard.concurrency.v1.LocalService.Watch:output_type -> forgeyard.concurrency.v1.HoldEvent
-	7,  // 24: forgeyard.concurrency.v1.LocalService.Effects:output_type -> forgeyard.concurrency.v1.EffectsResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	18, // 12: forgeyard.concurrency.v1.EffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
+	19, // 13: forgeyard.concurrency.v1.EvidenceResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
+	20, // 14: forgeyard.concurrency.v1.LocalResolveRequest.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
+	21, // 15: forgeyard.concurrency.v1.WatchBlockedResponse.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
+	0,  // 16: forgeyard.concurrency.v1.LocalService.Hold:input_type -> forgeyard.concurrency.v1.HoldRequest
+	0,  // 17: forgeyard.concurrency.v1.LocalService.Acquire:input_type -> forgeyard.concurrency.v1.HoldRequest
+	2,  // 18: forgeyard.concurrency.v1.LocalService.Release:input_type -> forgeyard.concurrency.v1.LocalReleaseRequest
+	3,  // 19: forgeyard.concurrency.v1.LocalService.Status:input_type -> forgeyard.concurrency.v1.StatusRequest
+	5,  // 20: forgeyard.concurrency.v1.LocalService.Watch:input_type -> forgeyard.concurrency.v1.WatchRequest
+	6,  // 21: forgeyard.concurrency.v1.LocalService.Effects:input_type -> forgeyard.concurrency.v1.EffectsRequest
+	8,  // 22: forgeyard.concurrency.v1.LocalService.Evidence:input_type -> forgeyard.concurrency.v1.EvidenceRequest
+	10, // 23: forgeyard.concurrency.v1.LocalService.Resolve:input_type -> forgeyard.concurrency.v1.LocalResolveRequest
+	12, // 24: forgeyard.concurrency.v1.LocalService.WatchBlocked:input_type -> forgeyard.concurrency.v1.WatchBlockedRequest
+	1,  // 25: forgeyard.concurrency.v1.LocalService.Hold:output_type -> forgeyard.concurrency.v1.HoldEvent
+	1,  // 26: forgeyard.concurrency.v1.LocalService.Acquire:output_type -> forgeyard.concurrency.v1.HoldEvent
+	1,  // 27: forgeyard.concurrency.v1.LocalService.Release:output_type -> forgeyard.concurrency.v1.HoldEvent
+	4,  // 28: forgeyard.concurrency.v1.LocalService.Status:output_type -> forgeyard.concurrency.v1.StatusResponse
+	1,  // 29: forgeyard.concurrency.v1.LocalService.Watch:output_type -> forgeyard.concurrency.v1.HoldEvent
+	7,  // 30: forgeyard.concurrency.v1.LocalService.Effects:output_type -> forgeyard.concurrency.v1.EffectsResponse
+	9,  // 31: forgeyard.concurrency.v1.LocalService.Evidence:output_type -> forgeyard.concurrency.v1.EvidenceResponse
+	11, // 32: forgeyard.concurrency.v1.LocalService.Resolve:output_type -> forgeyard.concurrency.v1.LocalResolveResponse
+	13, // 33: forgeyard.concurrency.v1.LocalService.WatchBlocked:output_type -> forgeyard.concurrency.v1.WatchBlockedResponse
+	25, // [25:34] is the sub-list for method output_type
+	16, // [16:25] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_forgeyard_concurrency_v1_local_proto_init() }
@@ -802,7 +1153,7 @@ func file_forgeyard_concurrency_v1_local_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_local_proto_rawDesc), len(file_forgeyard_concurrency_v1_local_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,12 +19,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	LocalService_Hold_FullMethodName    = "/forgeyard.concurrency.v1.LocalService/Hold"
-	LocalService_Acquire_FullMethodName = "/forgeyard.concurrency.v1.LocalService/Acquire"
-	LocalService_Release_FullMethodName = "/forgeyard.concurrency.v1.LocalService/Release"
-	LocalService_Status_FullMethodName  = "/forgeyard.concurrency.v1.LocalService/Status"
-	LocalService_Watch_FullMethodName   = "/forgeyard.concurrency.v1.LocalService/Watch"
-	LocalService_Effects_FullMethodName = "/forgeyard.concurrency.v1.LocalService/Effects"
+	LocalService_Hold_FullMethodName         = "/forgeyard.concurrency.v1.LocalService/Hold"
+	LocalService_Acquire_FullMethodName      = "/forgeyard.concurrency.v1.LocalService/Acquire"
+	LocalService_Release_FullMethodName      = "/forgeyard.concurrency.v1.LocalService/Release"
+	LocalService_Status_FullMethodName       = "/forgeyard.concurrency.v1.LocalService/Status"
+	LocalService_Watch_FullMethodName        = "/forgeyard.concurrency.v1.LocalService/Watch"
+	LocalService_Effects_FullMethodName      = "/forgeyard.concurrency.v1.LocalService/Effects"
+	LocalService_Evidence_FullMethodName     = "/forgeyard.concurrency.v1.LocalService/Evidence"
+	LocalService_Resolve_FullMethodName      = "/forgeyard.concurrency.v1.LocalService/Resolve"
+	LocalService_WatchBlocked_FullMethodName = "/forgeyard.concurrency.v1.LocalService/WatchBlocked"
 )
 
 // LocalServiceClient is the client API for LocalService service.
@@ -46,6 +49,15 @@ type LocalServiceClient interface {
 	// Watch streams every change of the caller's hold, or of all of his.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldEvent], error)
 	Effects(ctx context.Context, in *EffectsRequest, opts ...grpc.CallOption) (*EffectsResponse, error)
+	// Evidence tells what the authority knows of what the former holders of a
+	// scope left behind.
+	Evidence(ctx context.Context, in *EvidenceRequest, opts ...grpc.CallOption) (*EvidenceResponse, error)
+	// Resolve records what became of effects, under a hold with purpose
+	// reconcile, and reopens the scope when the caller says so.
+	Resolve(ctx context.Context, in *LocalResolveRequest, opts ...grpc.CallOption) (*LocalResolveResponse, error)
+	// WatchBlocked streams the scopes that wait for a reconciler: all of them at
+	// first, then all of them whenever that changes.
+	WatchBlocked(ctx context.Context, in *WatchBlockedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchBlockedResponse], error)
 }
 
 type localServiceClient struct {
@@ -134,6 +146,45 @@ func (c *localServiceClient) Effects(ctx context.Context, in *EffectsRequest, op
 	return out, nil
 }
 
+func (c *localServiceClient) Evidence(ctx context.Context, in *EvidenceRequest, opts ...grpc.CallOption) (*EvidenceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EvidenceResponse)
+	err := c.cc.Invoke(ctx, LocalService_Evidence_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) Resolve(ctx context.Context, in *LocalResolveRequest, opts ...grpc.CallOption) (*LocalResolveResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LocalResolveResponse)
+	err := c.cc.Invoke(ctx, LocalService_Resolve_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) WatchBlocked(ctx context.Context, in *WatchBlockedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchBlockedResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LocalService_ServiceDesc.Streams[2], LocalService_WatchBlocked_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchBlockedRequest, WatchBlockedResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LocalService_WatchBlockedClient = grpc.ServerStreamingClient[WatchBlockedResponse]
+
 // LocalServiceServer is the server API for LocalService service.
 // All implementations must embed UnimplementedLocalServiceServer
 // for forward compatibility.
@@ -153,6 +204,15 @@ type LocalServiceServer interface {
 	// Watch streams every change of the caller's hold, or of all of his.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[HoldEvent]) error
 	Effects(context.Context, *EffectsRequest) (*EffectsResponse, error)
+	// Evidence tells what the authority knows of what the former holders of a
+	// scope left behind.
+	Evidence(context.Context, *EvidenceRequest) (*EvidenceResponse, error)
+	// Resolve records what became of effects, under a hold with purpose
+	// reconcile, and reopens the scope when the caller says so.
+	Resolve(context.Context, *LocalResolveRequest) (*LocalResolveResponse, error)
+	// WatchBlocked streams the scopes that wait for a reconciler: all of them at
+	// first, then all of them whenever that changes.
+	WatchBlocked(*WatchBlockedRequest, grpc.ServerStreamingServer[WatchBlockedResponse]) error
 	mustEmbedUnimplementedLocalServiceServer()
 }
 
@@ -180,6 +240,15 @@ func (UnimplementedLocalServiceServer) Watch(*WatchRequest, grpc.ServerStreaming
 }
 func (UnimplementedLocalServiceServer) Effects(context.Context, *EffectsRequest) (*EffectsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Effects not implemented")
+}
+func (UnimplementedLocalServiceServer) Evidence(context.Context, *EvidenceRequest) (*EvidenceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Evidence not implemented")
+}
+func (UnimplementedLocalServiceServer) Resolve(context.Context, *LocalResolveRequest) (*LocalResolveResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Resolve not implemented")
+}
+func (UnimplementedLocalServiceServer) WatchBlocked(*WatchBlockedRequest, grpc.ServerStreamingServer[WatchBlockedResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchBlocked not implemented")
 }
 func (UnimplementedLocalServiceServer) mustEmbedUnimplementedLocalServiceServer() {}
 func (UnimplementedLocalServiceServer) testEmbeddedByValue()                      {}
@@ -296,6 +365,53 @@ func _LocalService_Effects_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LocalService_Evidence_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EvidenceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).Evidence(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_Evidence_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).Evidence(ctx, req.(*EvidenceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_Resolve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LocalResolveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).Resolve(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_Resolve_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).Resolve(ctx, req.(*LocalResolveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_WatchBlocked_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchBlockedRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LocalServiceServer).WatchBlocked(m, &grpc.GenericServerStream[WatchBlockedRequest, WatchBlockedResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LocalService_WatchBlockedServer = grpc.ServerStreamingServer[WatchBlockedResponse]
+
 // LocalService_ServiceDesc is the grpc.ServiceDesc for LocalService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -319,6 +435,14 @@ var LocalService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Effects",
 			Handler:    _LocalService_Effects_Handler,
 		},
+		{
+			MethodName: "Evidence",
+			Handler:    _LocalService_Evidence_Handler,
+		},
+		{
+			MethodName: "Resolve",
+			Handler:    _LocalService_Resolve_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -329,6 +453,11 @@ var LocalService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Watch",
 			Handler:       _LocalService_Watch_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchBlocked",
+			Handler:       _LocalService_WatchBlocked_Handler,
 			ServerStreams: true,
 		},
 	},

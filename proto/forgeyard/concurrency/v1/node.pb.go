@@ -109,6 +109,86 @@ func (*NudgeResponse) Descriptor() ([]byte, []int) {
 	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{1}
 }
 
+type WakeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scopes        []string               `protobuf:"bytes,1,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WakeRequest) Reset() {
+	*x = WakeRequest{}
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WakeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WakeRequest) ProtoMessage() {}
+
+func (x *WakeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WakeRequest.ProtoReflect.Descriptor instead.
+func (*WakeRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *WakeRequest) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+type WakeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WakeResponse) Reset() {
+	*x = WakeResponse{}
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WakeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WakeResponse) ProtoMessage() {}
+
+func (x *WakeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WakeResponse.ProtoReflect.Descriptor instead.
+func (*WakeResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{3}
+}
+
 type InspectRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Effects       bool                   `protobuf:"varint,1,opt,name=effects,proto3" json:"effects,omitempty"`
@@ -119,7 +199,7 @@ type InspectRequest struct {
 
 func (x *InspectRequest) Reset() {
 	*x = InspectRequest{}
-	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[2]
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -131,7 +211,7 @@ func (x *InspectRequest) String() string {
 func (*InspectRequest) ProtoMessage() {}
 
 func (x *InspectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[2]
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -144,7 +224,7 @@ func (x *InspectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
 func (*InspectRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{2}
+	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *InspectRequest) GetEffects() bool {
@@ -173,7 +253,7 @@ type InspectResponse struct {
 
 func (x *InspectResponse) Reset() {
 	*x = InspectResponse{}
-	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[3]
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -185,7 +265,7 @@ func (x *InspectResponse) String() string {
 func (*InspectResponse) ProtoMessage() {}
 
 func (x *InspectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[3]
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -198,7 +278,7 @@ func (x *InspectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectResponse.ProtoReflect.Descriptor instead.
 func (*InspectResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *InspectResponse) GetNode() string {
@@ -246,7 +326,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[4]
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -258,7 +338,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[4]
+	mi := &file_forgeyard_concurrency_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -271,7 +351,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_forgeyard_concurrency_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Hold) GetLease() string {
@@ -338,7 +418,10 @@ const file_forgeyard_concurrency_v1_node_proto_rawDesc = "" +
 	"\fNudgeRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12>\n" +
 	"\aversion\x18\x02 \x01(\v2$.forgeyard.concurrency.v1.SetVersionR\aversion\"\x0f\n" +
-	"\rNudgeResponse\"M\n" +
+	"\rNudgeResponse\"%\n" +
+	"\vWakeRequest\x12\x16\n" +
+	"\x06scopes\x18\x01 \x03(\tR\x06scopes\"\x0e\n" +
+	"\fWakeResponse\"M\n" +
 	"\x0eInspectRequest\x12\x18\n" +
 	"\aeffects\x18\x01 \x01(\bR\aeffects\x12!\n" +
 	"\feffect_limit\x18\x02 \x01(\x05R\veffectLimit\"\xad\x01\n" +
@@ -355,10 +438,11 @@ const file_forgeyard_concurrency_v1_node_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1b\n" +
 	"\tin_flight\x18\x06 \x01(\x05R\binFlight\x12'\n" +
 	"\x0funknown_effects\x18\a \x01(\x05R\x0eunknownEffects\x128\n" +
-	"\x06holder\x18\b \x01(\v2 .forgeyard.concurrency.v1.HolderR\x06holder2\xc7\x01\n" +
+	"\x06holder\x18\b \x01(\v2 .forgeyard.concurrency.v1.HolderR\x06holder2\x9e\x02\n" +
 	"\vNodeService\x12X\n" +
 	"\x05Nudge\x12&.forgeyard.concurrency.v1.NudgeRequest\x1a'.forgeyard.concurrency.v1.NudgeResponse\x12^\n" +
-	"\aInspect\x12(.forgeyard.concurrency.v1.InspectRequest\x1a).forgeyard.concurrency.v1.InspectResponseBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
+	"\aInspect\x12(.forgeyard.concurrency.v1.InspectRequest\x1a).forgeyard.concurrency.v1.InspectResponse\x12U\n" +
+	"\x04Wake\x12%.forgeyard.concurrency.v1.WakeRequest\x1a&.forgeyard.concurrency.v1.WakeResponseBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
 
 var (
 	file_forgeyard_concurrency_v1_node_proto_rawDescOnce sync.Once
@@ -372,28 +456,32 @@ func file_forgeyard_concurrency_v1_node_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_node_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_forgeyard_concurrency_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_forgeyard_concurrency_v1_node_proto_goTypes = []any{
 	(*NudgeRequest)(nil),    // 0: forgeyard.concurrency.v1.NudgeRequest
 	(*NudgeResponse)(nil),   // 1: forgeyard.concurrency.v1.NudgeResponse
-	(*InspectRequest)(nil),  // 2: forgeyard.concurrency.v1.InspectRequest
-	(*InspectResponse)(nil), // 3: forgeyard.concurrency.v1.InspectResponse
-	(*Hold)(nil),            // 4: forgeyard.concurrency.v1.Hold
-	(*SetVersion)(nil),      // 5: forgeyard.concurrency.v1.SetVersion
-	(*Effect)(nil),          // 6: forgeyard.concurrency.v1.Effect
-	(*Holder)(nil),          // 7: forgeyard.concurrency.v1.Holder
+	(*WakeRequest)(nil),     // 2: forgeyard.concurrency.v1.WakeRequest
+	(*WakeResponse)(nil),    // 3: forgeyard.concurrency.v1.WakeResponse
+	(*InspectRequest)(nil),  // 4: forgeyard.concurrency.v1.InspectRequest
+	(*InspectResponse)(nil), // 5: forgeyard.concurrency.v1.InspectResponse
+	(*Hold)(nil),            // 6: forgeyard.concurrency.v1.Hold
+	(*SetVersion)(nil),      // 7: forgeyard.concurrency.v1.SetVersion
+	(*Effect)(nil),          // 8: forgeyard.concurrency.v1.Effect
+	(*Holder)(nil),          // 9: forgeyard.concurrency.v1.Holder
 }
 var file_forgeyard_concurrency_v1_node_proto_depIdxs = []int32{
-	5, // 0: forgeyard.concurrency.v1.NudgeRequest.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	4, // 1: forgeyard.concurrency.v1.InspectResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
-	6, // 2: forgeyard.concurrency.v1.InspectResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
-	7, // 3: forgeyard.concurrency.v1.Hold.holder:type_name -> forgeyard.concurrency.v1.Holder
+	7, // 0: forgeyard.concurrency.v1.NudgeRequest.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	6, // 1: forgeyard.concurrency.v1.InspectResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
+	8, // 2: forgeyard.concurrency.v1.InspectResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
+	9, // 3: forgeyard.concurrency.v1.Hold.holder:type_name -> forgeyard.concurrency.v1.Holder
 	0, // 4: forgeyard.concurrency.v1.NodeService.Nudge:input_type -> forgeyard.concurrency.v1.NudgeRequest
-	2, // 5: forgeyard.concurrency.v1.NodeService.Inspect:input_type -> forgeyard.concurrency.v1.InspectRequest
-	1, // 6: forgeyard.concurrency.v1.NodeService.Nudge:output_type -> forgeyard.concurrency.v1.NudgeResponse
-	3, // 7: forgeyard.concurrency.v1.NodeService.Inspect:output_type -> forgeyard.concurrency.v1.InspectResponse
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
+	4, // 5: forgeyard.concurrency.v1.NodeService.Inspect:input_type -> forgeyard.concurrency.v1.InspectRequest
+	2, // 6: forgeyard.concurrency.v1.NodeService.Wake:input_type -> forgeyard.concurrency.v1.WakeRequest
+	1, // 7: forgeyard.concurrency.v1.NodeService.Nudge:output_type -> forgeyard.concurrency.v1.NudgeResponse
+	5, // 8: forgeyard.concurrency.v1.NodeService.Inspect:output_type -> forgeyard.concurrency.v1.InspectResponse
+	3, // 9: forgeyard.concurrency.v1.NodeService.Wake:output_type -> forgeyard.concurrency.v1.WakeResponse
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
 	4, // [4:4] is the sub-list for extension extendee
 	0, // [0:4] is the sub-list for field type_name
@@ -411,7 +499,7 @@ func file_forgeyard_concurrency_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_node_proto_rawDesc), len(file_forgeyard_concurrency_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

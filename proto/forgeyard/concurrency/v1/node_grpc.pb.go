@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	NodeService_Nudge_FullMethodName   = "/forgeyard.concurrency.v1.NodeService/Nudge"
 	NodeService_Inspect_FullMethodName = "/forgeyard.concurrency.v1.NodeService/Inspect"
+	NodeService_Wake_FullMethodName    = "/forgeyard.concurrency.v1.NodeService/Wake"
 )
 
 // NodeServiceClient is the client API for NodeService service.
@@ -34,6 +35,8 @@ type NodeServiceClient interface {
 	Nudge(ctx context.Context, in *NudgeRequest, opts ...grpc.CallOption) (*NudgeResponse, error)
 	// Inspect returns what the sidecar knows at this moment.
 	Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectResponse, error)
+	// Wake is a hint that scopes wait for a reconciler. Nothing depends on it.
+	Wake(ctx context.Context, in *WakeRequest, opts ...grpc.CallOption) (*WakeResponse, error)
 }
 
 type nodeServiceClient struct {
@@ -64,6 +67,16 @@ func (c *nodeServiceClient) Inspect(ctx context.Context, in *InspectRequest, opt
 	return out, nil
 }
 
+func (c *nodeServiceClient) Wake(ctx context.Context, in *WakeRequest, opts ...grpc.CallOption) (*WakeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WakeResponse)
+	err := c.cc.Invoke(ctx, NodeService_Wake_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServiceServer is the server API for NodeService service.
 // All implementations must embed UnimplementedNodeServiceServer
 // for forward compatibility.
@@ -75,6 +88,8 @@ type NodeServiceServer interface {
 	Nudge(context.Context, *NudgeRequest) (*NudgeResponse, error)
 	// Inspect returns what the sidecar knows at this moment.
 	Inspect(context.Context, *InspectRequest) (*InspectResponse, error)
+	// Wake is a hint that scopes wait for a reconciler. Nothing depends on it.
+	Wake(context.Context, *WakeRequest) (*WakeResponse, error)
 	mustEmbedUnimplementedNodeServiceServer()
 }
 
@@ -90,6 +105,9 @@ func (UnimplementedNodeServiceServer) Nudge(context.Context, *NudgeRequest) (*Nu
 }
 func (UnimplementedNodeServiceServer) Inspect(context.Context, *InspectRequest) (*InspectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Inspect not implemented")
+}
+func (UnimplementedNodeServiceServer) Wake(context.Context, *WakeRequest) (*WakeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Wake not implemented")
 }
 func (UnimplementedNodeServiceServer) mustEmbedUnimplementedNodeServiceServer() {}
 func (UnimplementedNodeServiceServer) testEmbeddedByValue()                     {}
@@ -148,6 +166,24 @@ func _NodeService_Inspect_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NodeService_Wake_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WakeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).Wake(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_Wake_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).Wake(ctx, req.(*WakeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // NodeService_ServiceDesc is the grpc.ServiceDesc for NodeService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +198,10 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Inspect",
 			Handler:    _NodeService_Inspect_Handler,
+		},
+		{
+			MethodName: "Wake",
+			Handler:    _NodeService_Wake_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

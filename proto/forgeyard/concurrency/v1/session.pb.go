@@ -216,6 +216,9 @@ type UpFrame struct {
 	//	*UpFrame_Heartbeat
 	//	*UpFrame_Command
 	//	*UpFrame_FetchSet
+	//	*UpFrame_Confirm
+	//	*UpFrame_Evidence
+	//	*UpFrame_Blocked
 	Body          isUpFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -301,6 +304,33 @@ func (x *UpFrame) GetFetchSet() *FetchSet {
 	return nil
 }
 
+func (x *UpFrame) GetConfirm() *Confirm {
+	if x != nil {
+		if x, ok := x.Body.(*UpFrame_Confirm); ok {
+			return x.Confirm
+		}
+	}
+	return nil
+}
+
+func (x *UpFrame) GetEvidence() *EvidenceQuery {
+	if x != nil {
+		if x, ok := x.Body.(*UpFrame_Evidence); ok {
+			return x.Evidence
+		}
+	}
+	return nil
+}
+
+func (x *UpFrame) GetBlocked() *BlockedQuery {
+	if x != nil {
+		if x, ok := x.Body.(*UpFrame_Blocked); ok {
+			return x.Blocked
+		}
+	}
+	return nil
+}
+
 type isUpFrame_Body interface {
 	isUpFrame_Body()
 }
@@ -321,6 +351,18 @@ type UpFrame_FetchSet struct {
 	FetchSet *FetchSet `protobuf:"bytes,5,opt,name=fetch_set,json=fetchSet,proto3,oneof"`
 }
 
+type UpFrame_Confirm struct {
+	Confirm *Confirm `protobuf:"bytes,6,opt,name=confirm,proto3,oneof"`
+}
+
+type UpFrame_Evidence struct {
+	Evidence *EvidenceQuery `protobuf:"bytes,7,opt,name=evidence,proto3,oneof"`
+}
+
+type UpFrame_Blocked struct {
+	Blocked *BlockedQuery `protobuf:"bytes,8,opt,name=blocked,proto3,oneof"`
+}
+
 func (*UpFrame_Register) isUpFrame_Body() {}
 
 func (*UpFrame_Heartbeat) isUpFrame_Body() {}
@@ -328,6 +370,12 @@ func (*UpFrame_Heartbeat) isUpFrame_Body() {}
 func (*UpFrame_Command) isUpFrame_Body() {}
 
 func (*UpFrame_FetchSet) isUpFrame_Body() {}
+
+func (*UpFrame_Confirm) isUpFrame_Body() {}
+
+func (*UpFrame_Evidence) isUpFrame_Body() {}
+
+func (*UpFrame_Blocked) isUpFrame_Body() {}
 
 // DownFrame is one answer; seq is that of the request.
 type DownFrame struct {
@@ -340,6 +388,8 @@ type DownFrame struct {
 	//	*DownFrame_Answer
 	//	*DownFrame_Set
 	//	*DownFrame_Fault
+	//	*DownFrame_Evidence
+	//	*DownFrame_Blocked
 	Body          isDownFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -434,6 +484,24 @@ func (x *DownFrame) GetFault() *Fault {
 	return nil
 }
 
+func (x *DownFrame) GetEvidence() *Evidence {
+	if x != nil {
+		if x, ok := x.Body.(*DownFrame_Evidence); ok {
+			return x.Evidence
+		}
+	}
+	return nil
+}
+
+func (x *DownFrame) GetBlocked() *BlockedScopes {
+	if x != nil {
+		if x, ok := x.Body.(*DownFrame_Blocked); ok {
+			return x.Blocked
+		}
+	}
+	return nil
+}
+
 type isDownFrame_Body interface {
 	isDownFrame_Body()
 }
@@ -458,6 +526,14 @@ type DownFrame_Fault struct {
 	Fault *Fault `protobuf:"bytes,6,opt,name=fault,proto3,oneof"`
 }
 
+type DownFrame_Evidence struct {
+	Evidence *Evidence `protobuf:"bytes,7,opt,name=evidence,proto3,oneof"`
+}
+
+type DownFrame_Blocked struct {
+	Blocked *BlockedScopes `protobuf:"bytes,8,opt,name=blocked,proto3,oneof"`
+}
+
 func (*DownFrame_Registered) isDownFrame_Body() {}
 
 func (*DownFrame_Heartbeat) isDownFrame_Body() {}
@@ -467,6 +543,10 @@ func (*DownFrame_Answer) isDownFrame_Body() {}
 func (*DownFrame_Set) isDownFrame_Body() {}
 
 func (*DownFrame_Fault) isDownFrame_Body() {}
+
+func (*DownFrame_Evidence) isDownFrame_Body() {}
+
+func (*DownFrame_Blocked) isDownFrame_Body() {}
 
 // Fault says that a request was not decided: it may be sent again, unless it
 // is malformed.
@@ -781,10 +861,14 @@ func (x *Registered) GetRenewCertificate() bool {
 }
 
 type Heartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Applied       *SetVersion            `protobuf:"bytes,3,opt,name=applied,proto3" json:"applied,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Nonce   string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Applied *SetVersion            `protobuf:"bytes,3,opt,name=applied,proto3" json:"applied,omitempty"`
+	// What changed since the last heartbeat whose effects were taken, of effects
+	// that are open or unknown, or were so in an earlier one. Bounded: the rest
+	// follows.
+	Effects       []*Effect `protobuf:"bytes,4,rep,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -840,6 +924,13 @@ func (x *Heartbeat) GetApplied() *SetVersion {
 	return nil
 }
 
+func (x *Heartbeat) GetEffects() []*Effect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
 type HeartbeatAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // renewed or rejected
@@ -847,6 +938,7 @@ type HeartbeatAnswer struct {
 	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	Version       *SetVersion            `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	Remaining     *durationpb.Duration   `protobuf:"bytes,5,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	EffectsTaken  bool                   `protobuf:"varint,6,opt,name=effects_taken,json=effectsTaken,proto3" json:"effects_taken,omitempty"` // they need not be sent again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -914,6 +1006,13 @@ func (x *HeartbeatAnswer) GetRemaining() *durationpb.Duration {
 		return x.Remaining
 	}
 	return nil
+}
+
+func (x *HeartbeatAnswer) GetEffectsTaken() bool {
+	if x != nil {
+		return x.EffectsTaken
+	}
+	return false
 }
 
 type FetchSet struct {
@@ -985,6 +1084,7 @@ type LeaseSet struct {
 	Ended         []*Ended               `protobuf:"bytes,5,rep,name=ended,proto3" json:"ended,omitempty"`
 	Code          string                 `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"` // done or rejected
 	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Owed          []*Lease               `protobuf:"bytes,8,rep,name=owed,proto3" json:"owed,omitempty"` // of this node, ended uncleanly and not settled: its account is waited for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1068,6 +1168,13 @@ func (x *LeaseSet) GetReason() string {
 	return ""
 }
 
+func (x *LeaseSet) GetOwed() []*Lease {
+	if x != nil {
+		return x.Owed
+	}
+	return nil
+}
+
 // Ended tells a loser why, and by whom it was replaced (FC-27).
 type Ended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1134,6 +1241,8 @@ type Command struct {
 	//	*Command_Renew
 	//	*Command_Release
 	//	*Command_Close
+	//	*Command_Account
+	//	*Command_Resolve
 	Action        isCommand_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1242,6 +1351,24 @@ func (x *Command) GetClose() *CloseSession {
 	return nil
 }
 
+func (x *Command) GetAccount() *Account {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Account); ok {
+			return x.Account
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetResolve() *Resolve {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Resolve); ok {
+			return x.Resolve
+		}
+	}
+	return nil
+}
+
 type isCommand_Action interface {
 	isCommand_Action()
 }
@@ -1266,6 +1393,14 @@ type Command_Close struct {
 	Close *CloseSession `protobuf:"bytes,14,opt,name=close,proto3,oneof"`
 }
 
+type Command_Account struct {
+	Account *Account `protobuf:"bytes,15,opt,name=account,proto3,oneof"`
+}
+
+type Command_Resolve struct {
+	Resolve *Resolve `protobuf:"bytes,16,opt,name=resolve,proto3,oneof"`
+}
+
 func (*Command_Acquire) isCommand_Action() {}
 
 func (*Command_Claim) isCommand_Action() {}
@@ -1275,6 +1410,10 @@ func (*Command_Renew) isCommand_Action() {}
 func (*Command_Release) isCommand_Action() {}
 
 func (*Command_Close) isCommand_Action() {}
+
+func (*Command_Account) isCommand_Action() {}
+
+func (*Command_Resolve) isCommand_Action() {}
 
 type Acquire struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1461,6 +1600,8 @@ type Release struct {
 	Lease          *LeaseRef              `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	Why            string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`                                              // released or caller-gone
 	UnknownEffects int32                  `protobuf:"varint,3,opt,name=unknown_effects,json=unknownEffects,proto3" json:"unknown_effects,omitempty"` // the quiescence receipt: nothing is in flight, this many are unknown
+	Left           []*Effect              `protobuf:"bytes,4,rep,name=left,proto3" json:"left,omitempty"`                                            // those, as far as they fit
+	Partial        bool                   `protobuf:"varint,5,opt,name=partial,proto3" json:"partial,omitempty"`                                     // the journal does not reach back to the grant: there may be more
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1516,6 +1657,20 @@ func (x *Release) GetUnknownEffects() int32 {
 	return 0
 }
 
+func (x *Release) GetLeft() []*Effect {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *Release) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
 type CloseSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1552,6 +1707,340 @@ func (*CloseSession) Descriptor() ([]byte, []int) {
 	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
+// Account is the word of a node on a lease of its own that ended without its
+// receipt: the gate was closed, nothing is in flight, and this is what its
+// journal, which reaches back to the grant, knows.
+type Account struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Lease          *LeaseRef              `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	UnknownEffects int32                  `protobuf:"varint,2,opt,name=unknown_effects,json=unknownEffects,proto3" json:"unknown_effects,omitempty"`
+	Left           []*Effect              `protobuf:"bytes,3,rep,name=left,proto3" json:"left,omitempty"` // unknown ones first, then ones that the authority may believe open
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Account) Reset() {
+	*x = Account{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Account) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Account) ProtoMessage() {}
+
+func (x *Account) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Account.ProtoReflect.Descriptor instead.
+func (*Account) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Account) GetLease() *LeaseRef {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Account) GetUnknownEffects() int32 {
+	if x != nil {
+		return x.UnknownEffects
+	}
+	return 0
+}
+
+func (x *Account) GetLeft() []*Effect {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+// Resolve is what a controller found; lease is the one to reconcile under.
+type Resolve struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         *LeaseRef              `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Resolutions   []*Resolution          `protobuf:"bytes,2,rep,name=resolutions,proto3" json:"resolutions,omitempty"`
+	Reopen        bool                   `protobuf:"varint,3,opt,name=reopen,proto3" json:"reopen,omitempty"`
+	Seen          string                 `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"` // with reopen: what was seen of the whole
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resolve) Reset() {
+	*x = Resolve{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resolve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resolve) ProtoMessage() {}
+
+func (x *Resolve) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resolve.ProtoReflect.Descriptor instead.
+func (*Resolve) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Resolve) GetLease() *LeaseRef {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Resolve) GetResolutions() []*Resolution {
+	if x != nil {
+		return x.Resolutions
+	}
+	return nil
+}
+
+func (x *Resolve) GetReopen() bool {
+	if x != nil {
+		return x.Reopen
+	}
+	return false
+}
+
+func (x *Resolve) GetSeen() string {
+	if x != nil {
+		return x.Seen
+	}
+	return ""
+}
+
+// Confirm asks whether an effect may be sent now. It is answered with claimed
+// or not, and is no command: when the answer is lost nothing is sent.
+type Confirm struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Lease         *LeaseRef              `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	Effect        *Effect                `protobuf:"bytes,4,opt,name=effect,proto3" json:"effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confirm) Reset() {
+	*x = Confirm{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confirm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confirm) ProtoMessage() {}
+
+func (x *Confirm) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confirm.ProtoReflect.Descriptor instead.
+func (*Confirm) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Confirm) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Confirm) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *Confirm) GetLease() *LeaseRef {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Confirm) GetEffect() *Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return nil
+}
+
+type EvidenceQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scope         string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvidenceQuery) Reset() {
+	*x = EvidenceQuery{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvidenceQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvidenceQuery) ProtoMessage() {}
+
+func (x *EvidenceQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvidenceQuery.ProtoReflect.Descriptor instead.
+func (*EvidenceQuery) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EvidenceQuery) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+type BlockedQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kinds         []string               `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"` // of scopes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockedQuery) Reset() {
+	*x = BlockedQuery{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockedQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockedQuery) ProtoMessage() {}
+
+func (x *BlockedQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockedQuery.ProtoReflect.Descriptor instead.
+func (*BlockedQuery) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *BlockedQuery) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+type BlockedScopes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scopes        []*ClosedState         `protobuf:"bytes,1,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockedScopes) Reset() {
+	*x = BlockedScopes{}
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockedScopes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockedScopes) ProtoMessage() {}
+
+func (x *BlockedScopes) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_session_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockedScopes.ProtoReflect.Descriptor instead.
+func (*BlockedScopes) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_session_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *BlockedScopes) GetScopes() []*ClosedState {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
 var File_forgeyard_concurrency_v1_session_proto protoreflect.FileDescriptor
 
 const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
@@ -1565,14 +2054,17 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\vOpenRequest\x129\n" +
 	"\x06frames\x18\x01 \x03(\v2!.forgeyard.concurrency.v1.UpFrameR\x06frames\"K\n" +
 	"\fOpenResponse\x12;\n" +
-	"\x06frames\x18\x01 \x03(\v2#.forgeyard.concurrency.v1.DownFrameR\x06frames\"\xac\x02\n" +
+	"\x06frames\x18\x01 \x03(\v2#.forgeyard.concurrency.v1.DownFrameR\x06frames\"\xf6\x03\n" +
 	"\aUpFrame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12@\n" +
 	"\bregister\x18\x02 \x01(\v2\".forgeyard.concurrency.v1.RegisterH\x00R\bregister\x12C\n" +
 	"\theartbeat\x18\x03 \x01(\v2#.forgeyard.concurrency.v1.HeartbeatH\x00R\theartbeat\x12=\n" +
 	"\acommand\x18\x04 \x01(\v2!.forgeyard.concurrency.v1.CommandH\x00R\acommand\x12A\n" +
-	"\tfetch_set\x18\x05 \x01(\v2\".forgeyard.concurrency.v1.FetchSetH\x00R\bfetchSetB\x06\n" +
-	"\x04body\"\xe5\x02\n" +
+	"\tfetch_set\x18\x05 \x01(\v2\".forgeyard.concurrency.v1.FetchSetH\x00R\bfetchSet\x12=\n" +
+	"\aconfirm\x18\x06 \x01(\v2!.forgeyard.concurrency.v1.ConfirmH\x00R\aconfirm\x12E\n" +
+	"\bevidence\x18\a \x01(\v2'.forgeyard.concurrency.v1.EvidenceQueryH\x00R\bevidence\x12B\n" +
+	"\ablocked\x18\b \x01(\v2&.forgeyard.concurrency.v1.BlockedQueryH\x00R\ablockedB\x06\n" +
+	"\x04body\"\xec\x03\n" +
 	"\tDownFrame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12F\n" +
 	"\n" +
@@ -1581,7 +2073,9 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\theartbeat\x18\x03 \x01(\v2).forgeyard.concurrency.v1.HeartbeatAnswerH\x00R\theartbeat\x12:\n" +
 	"\x06answer\x18\x04 \x01(\v2 .forgeyard.concurrency.v1.AnswerH\x00R\x06answer\x126\n" +
 	"\x03set\x18\x05 \x01(\v2\".forgeyard.concurrency.v1.LeaseSetH\x00R\x03set\x127\n" +
-	"\x05fault\x18\x06 \x01(\v2\x1f.forgeyard.concurrency.v1.FaultH\x00R\x05faultB\x06\n" +
+	"\x05fault\x18\x06 \x01(\v2\x1f.forgeyard.concurrency.v1.FaultH\x00R\x05fault\x12@\n" +
+	"\bevidence\x18\a \x01(\v2\".forgeyard.concurrency.v1.EvidenceH\x00R\bevidence\x12C\n" +
+	"\ablocked\x18\b \x01(\v2'.forgeyard.concurrency.v1.BlockedScopesH\x00R\ablockedB\x06\n" +
 	"\x04body\"h\n" +
 	"\x05Fault\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12'\n" +
@@ -1618,21 +2112,23 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"lock_delay\x18\t \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\x12+\n" +
 	"\x11renew_certificate\x18\n" +
-	" \x01(\bR\x10renewCertificate\"{\n" +
+	" \x01(\bR\x10renewCertificate\"\xb7\x01\n" +
 	"\tHeartbeat\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12>\n" +
-	"\aapplied\x18\x03 \x01(\v2$.forgeyard.concurrency.v1.SetVersionR\aapplied\"\xce\x01\n" +
+	"\aapplied\x18\x03 \x01(\v2$.forgeyard.concurrency.v1.SetVersionR\aapplied\x12:\n" +
+	"\aeffects\x18\x04 \x03(\v2 .forgeyard.concurrency.v1.EffectR\aeffects\"\xf3\x01\n" +
 	"\x0fHeartbeatAnswer\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12>\n" +
 	"\aversion\x18\x04 \x01(\v2$.forgeyard.concurrency.v1.SetVersionR\aversion\x127\n" +
-	"\tremaining\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\tremaining\"P\n" +
+	"\tremaining\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x12#\n" +
+	"\reffects_taken\x18\x06 \x01(\bR\feffectsTaken\"P\n" +
 	"\bFetchSet\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x14\n" +
-	"\x05known\x18\x03 \x03(\tR\x05known\"\xb9\x02\n" +
+	"\x05known\x18\x03 \x03(\tR\x05known\"\xee\x02\n" +
 	"\bLeaseSet\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12>\n" +
 	"\aversion\x18\x02 \x01(\v2$.forgeyard.concurrency.v1.SetVersionR\aversion\x127\n" +
@@ -1640,10 +2136,11 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\x06leases\x18\x04 \x03(\v2\x1f.forgeyard.concurrency.v1.LeaseR\x06leases\x125\n" +
 	"\x05ended\x18\x05 \x03(\v2\x1f.forgeyard.concurrency.v1.EndedR\x05ended\x12\x12\n" +
 	"\x04code\x18\x06 \x01(\tR\x04code\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\"\x7f\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x123\n" +
+	"\x04owed\x18\b \x03(\v2\x1f.forgeyard.concurrency.v1.LeaseR\x04owed\"\x7f\n" +
 	"\x05Ended\x125\n" +
 	"\x05lease\x18\x01 \x01(\v2\x1f.forgeyard.concurrency.v1.LeaseR\x05lease\x12?\n" +
-	"\tsuccessor\x18\x02 \x01(\v2!.forgeyard.concurrency.v1.SummaryR\tsuccessor\"\x9a\x03\n" +
+	"\tsuccessor\x18\x02 \x01(\v2!.forgeyard.concurrency.v1.SummaryR\tsuccessor\"\x98\x04\n" +
 	"\aCommand\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x18\n" +
@@ -1654,7 +2151,9 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\x05claim\x18\v \x01(\v2\".forgeyard.concurrency.v1.LeaseRefH\x00R\x05claim\x12<\n" +
 	"\x05renew\x18\f \x01(\v2$.forgeyard.concurrency.v1.RenewLeaseH\x00R\x05renew\x12=\n" +
 	"\arelease\x18\r \x01(\v2!.forgeyard.concurrency.v1.ReleaseH\x00R\arelease\x12>\n" +
-	"\x05close\x18\x0e \x01(\v2&.forgeyard.concurrency.v1.CloseSessionH\x00R\x05closeB\b\n" +
+	"\x05close\x18\x0e \x01(\v2&.forgeyard.concurrency.v1.CloseSessionH\x00R\x05close\x12=\n" +
+	"\aaccount\x18\x0f \x01(\v2!.forgeyard.concurrency.v1.AccountH\x00R\aaccount\x12=\n" +
+	"\aresolve\x18\x10 \x01(\v2!.forgeyard.concurrency.v1.ResolveH\x00R\aresolveB\b\n" +
 	"\x06action\"\x8e\x01\n" +
 	"\aAcquire\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x128\n" +
@@ -1668,12 +2167,34 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"RenewLease\x128\n" +
 	"\x05lease\x18\x01 \x01(\v2\".forgeyard.concurrency.v1.LeaseRefR\x05lease\x121\n" +
-	"\x06extend\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06extend\"~\n" +
+	"\x06extend\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06extend\"\xce\x01\n" +
 	"\aRelease\x128\n" +
 	"\x05lease\x18\x01 \x01(\v2\".forgeyard.concurrency.v1.LeaseRefR\x05lease\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12'\n" +
-	"\x0funknown_effects\x18\x03 \x01(\x05R\x0eunknownEffects\"\x0e\n" +
-	"\fCloseSession2\xe6\x01\n" +
+	"\x0funknown_effects\x18\x03 \x01(\x05R\x0eunknownEffects\x124\n" +
+	"\x04left\x18\x04 \x03(\v2 .forgeyard.concurrency.v1.EffectR\x04left\x12\x18\n" +
+	"\apartial\x18\x05 \x01(\bR\apartial\"\x0e\n" +
+	"\fCloseSession\"\xa2\x01\n" +
+	"\aAccount\x128\n" +
+	"\x05lease\x18\x01 \x01(\v2\".forgeyard.concurrency.v1.LeaseRefR\x05lease\x12'\n" +
+	"\x0funknown_effects\x18\x02 \x01(\x05R\x0eunknownEffects\x124\n" +
+	"\x04left\x18\x03 \x03(\v2 .forgeyard.concurrency.v1.EffectR\x04left\"\xb7\x01\n" +
+	"\aResolve\x128\n" +
+	"\x05lease\x18\x01 \x01(\v2\".forgeyard.concurrency.v1.LeaseRefR\x05lease\x12F\n" +
+	"\vresolutions\x18\x02 \x03(\v2$.forgeyard.concurrency.v1.ResolutionR\vresolutions\x12\x16\n" +
+	"\x06reopen\x18\x03 \x01(\bR\x06reopen\x12\x12\n" +
+	"\x04seen\x18\x04 \x01(\tR\x04seen\"\xad\x01\n" +
+	"\aConfirm\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x128\n" +
+	"\x05lease\x18\x03 \x01(\v2\".forgeyard.concurrency.v1.LeaseRefR\x05lease\x128\n" +
+	"\x06effect\x18\x04 \x01(\v2 .forgeyard.concurrency.v1.EffectR\x06effect\"%\n" +
+	"\rEvidenceQuery\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\"$\n" +
+	"\fBlockedQuery\x12\x14\n" +
+	"\x05kinds\x18\x01 \x03(\tR\x05kinds\"N\n" +
+	"\rBlockedScopes\x12=\n" +
+	"\x06scopes\x18\x01 \x03(\v2%.forgeyard.concurrency.v1.ClosedStateR\x06scopes2\xe6\x01\n" +
 	"\x0eSessionService\x12Y\n" +
 	"\x04Open\x12%.forgeyard.concurrency.v1.OpenRequest\x1a&.forgeyard.concurrency.v1.OpenResponse(\x010\x01\x12y\n" +
 	"\x10RenewCertificate\x121.forgeyard.concurrency.v1.RenewCertificateRequest\x1a2.forgeyard.concurrency.v1.RenewCertificateResponseBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
@@ -1690,7 +2211,7 @@ func file_forgeyard_concurrency_v1_session_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_session_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_forgeyard_concurrency_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_forgeyard_concurrency_v1_session_proto_goTypes = []any{
 	(*RenewCertificateRequest)(nil),  // 0: forgeyard.concurrency.v1.RenewCertificateRequest
 	(*RenewCertificateResponse)(nil), // 1: forgeyard.concurrency.v1.RenewCertificateResponse
@@ -1712,13 +2233,23 @@ var file_forgeyard_concurrency_v1_session_proto_goTypes = []any{
 	(*RenewLease)(nil),               // 17: forgeyard.concurrency.v1.RenewLease
 	(*Release)(nil),                  // 18: forgeyard.concurrency.v1.Release
 	(*CloseSession)(nil),             // 19: forgeyard.concurrency.v1.CloseSession
-	(*Answer)(nil),                   // 20: forgeyard.concurrency.v1.Answer
-	(*durationpb.Duration)(nil),      // 21: google.protobuf.Duration
-	(*Receipt)(nil),                  // 22: forgeyard.concurrency.v1.Receipt
-	(*SetVersion)(nil),               // 23: forgeyard.concurrency.v1.SetVersion
-	(*Lease)(nil),                    // 24: forgeyard.concurrency.v1.Lease
-	(*Summary)(nil),                  // 25: forgeyard.concurrency.v1.Summary
-	(*Holder)(nil),                   // 26: forgeyard.concurrency.v1.Holder
+	(*Account)(nil),                  // 20: forgeyard.concurrency.v1.Account
+	(*Resolve)(nil),                  // 21: forgeyard.concurrency.v1.Resolve
+	(*Confirm)(nil),                  // 22: forgeyard.concurrency.v1.Confirm
+	(*EvidenceQuery)(nil),            // 23: forgeyard.concurrency.v1.EvidenceQuery
+	(*BlockedQuery)(nil),             // 24: forgeyard.concurrency.v1.BlockedQuery
+	(*BlockedScopes)(nil),            // 25: forgeyard.concurrency.v1.BlockedScopes
+	(*Answer)(nil),                   // 26: forgeyard.concurrency.v1.Answer
+	(*Evidence)(nil),                 // 27: forgeyard.concurrency.v1.Evidence
+	(*durationpb.Duration)(nil),      // 28: google.protobuf.Duration
+	(*Receipt)(nil),                  // 29: forgeyard.concurrency.v1.Receipt
+	(*SetVersion)(nil),               // 30: forgeyard.concurrency.v1.SetVersion
+	(*Effect)(nil),                   // 31: forgeyard.concurrency.v1.Effect
+	(*Lease)(nil),                    // 32: forgeyard.concurrency.v1.Lease
+	(*Summary)(nil),                  // 33: forgeyard.concurrency.v1.Summary
+	(*Holder)(nil),                   // 34: forgeyard.concurrency.v1.Holder
+	(*Resolution)(nil),               // 35: forgeyard.concurrency.v1.Resolution
+	(*ClosedState)(nil),              // 36: forgeyard.concurrency.v1.ClosedState
 }
 var file_forgeyard_concurrency_v1_session_proto_depIdxs = []int32{
 	4,  // 0: forgeyard.concurrency.v1.OpenRequest.frames:type_name -> forgeyard.concurrency.v1.UpFrame
@@ -1727,43 +2258,60 @@ var file_forgeyard_concurrency_v1_session_proto_depIdxs = []int32{
 	9,  // 3: forgeyard.concurrency.v1.UpFrame.heartbeat:type_name -> forgeyard.concurrency.v1.Heartbeat
 	14, // 4: forgeyard.concurrency.v1.UpFrame.command:type_name -> forgeyard.concurrency.v1.Command
 	11, // 5: forgeyard.concurrency.v1.UpFrame.fetch_set:type_name -> forgeyard.concurrency.v1.FetchSet
-	8,  // 6: forgeyard.concurrency.v1.DownFrame.registered:type_name -> forgeyard.concurrency.v1.Registered
-	10, // 7: forgeyard.concurrency.v1.DownFrame.heartbeat:type_name -> forgeyard.concurrency.v1.HeartbeatAnswer
-	20, // 8: forgeyard.concurrency.v1.DownFrame.answer:type_name -> forgeyard.concurrency.v1.Answer
-	12, // 9: forgeyard.concurrency.v1.DownFrame.set:type_name -> forgeyard.concurrency.v1.LeaseSet
-	6,  // 10: forgeyard.concurrency.v1.DownFrame.fault:type_name -> forgeyard.concurrency.v1.Fault
-	21, // 11: forgeyard.concurrency.v1.Register.ttl:type_name -> google.protobuf.Duration
-	22, // 12: forgeyard.concurrency.v1.Register.receipts:type_name -> forgeyard.concurrency.v1.Receipt
-	23, // 13: forgeyard.concurrency.v1.Registered.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	21, // 14: forgeyard.concurrency.v1.Registered.retry_after:type_name -> google.protobuf.Duration
-	21, // 15: forgeyard.concurrency.v1.Registered.lock_delay:type_name -> google.protobuf.Duration
-	23, // 16: forgeyard.concurrency.v1.Heartbeat.applied:type_name -> forgeyard.concurrency.v1.SetVersion
-	23, // 17: forgeyard.concurrency.v1.HeartbeatAnswer.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	21, // 18: forgeyard.concurrency.v1.HeartbeatAnswer.remaining:type_name -> google.protobuf.Duration
-	23, // 19: forgeyard.concurrency.v1.LeaseSet.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	21, // 20: forgeyard.concurrency.v1.LeaseSet.remaining:type_name -> google.protobuf.Duration
-	24, // 21: forgeyard.concurrency.v1.LeaseSet.leases:type_name -> forgeyard.concurrency.v1.Lease
-	13, // 22: forgeyard.concurrency.v1.LeaseSet.ended:type_name -> forgeyard.concurrency.v1.Ended
-	24, // 23: forgeyard.concurrency.v1.Ended.lease:type_name -> forgeyard.concurrency.v1.Lease
-	25, // 24: forgeyard.concurrency.v1.Ended.successor:type_name -> forgeyard.concurrency.v1.Summary
-	15, // 25: forgeyard.concurrency.v1.Command.acquire:type_name -> forgeyard.concurrency.v1.Acquire
-	16, // 26: forgeyard.concurrency.v1.Command.claim:type_name -> forgeyard.concurrency.v1.LeaseRef
-	17, // 27: forgeyard.concurrency.v1.Command.renew:type_name -> forgeyard.concurrency.v1.RenewLease
-	18, // 28: forgeyard.concurrency.v1.Command.release:type_name -> forgeyard.concurrency.v1.Release
-	19, // 29: forgeyard.concurrency.v1.Command.close:type_name -> forgeyard.concurrency.v1.CloseSession
-	26, // 30: forgeyard.concurrency.v1.Acquire.holder:type_name -> forgeyard.concurrency.v1.Holder
-	16, // 31: forgeyard.concurrency.v1.RenewLease.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	21, // 32: forgeyard.concurrency.v1.RenewLease.extend:type_name -> google.protobuf.Duration
-	16, // 33: forgeyard.concurrency.v1.Release.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	2,  // 34: forgeyard.concurrency.v1.SessionService.Open:input_type -> forgeyard.concurrency.v1.OpenRequest
-	0,  // 35: forgeyard.concurrency.v1.SessionService.RenewCertificate:input_type -> forgeyard.concurrency.v1.RenewCertificateRequest
-	3,  // 36: forgeyard.concurrency.v1.SessionService.Open:output_type -> forgeyard.concurrency.v1.OpenResponse
-	1,  // 37: forgeyard.concurrency.v1.SessionService.RenewCertificate:output_type -> forgeyard.concurrency.v1.RenewCertificateResponse
-	36, // [36:38] is the sub-list for method output_type
-	34, // [34:36] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	22, // 6: forgeyard.concurrency.v1.UpFrame.confirm:type_name -> forgeyard.concurrency.v1.Confirm
+	23, // 7: forgeyard.concurrency.v1.UpFrame.evidence:type_name -> forgeyard.concurrency.v1.EvidenceQuery
+	24, // 8: forgeyard.concurrency.v1.UpFrame.blocked:type_name -> forgeyard.concurrency.v1.BlockedQuery
+	8,  // 9: forgeyard.concurrency.v1.DownFrame.registered:type_name -> forgeyard.concurrency.v1.Registered
+	10, // 10: forgeyard.concurrency.v1.DownFrame.heartbeat:type_name -> forgeyard.concurrency.v1.HeartbeatAnswer
+	26, // 11: forgeyard.concurrency.v1.DownFrame.answer:type_name -> forgeyard.concurrency.v1.Answer
+	12, // 12: forgeyard.concurrency.v1.DownFrame.set:type_name -> forgeyard.concurrency.v1.LeaseSet
+	6,  // 13: forgeyard.concurrency.v1.DownFrame.fault:type_name -> forgeyard.concurrency.v1.Fault
+	27, // 14: forgeyard.concurrency.v1.DownFrame.evidence:type_name -> forgeyard.concurrency.v1.Evidence
+	25, // 15: forgeyard.concurrency.v1.DownFrame.blocked:type_name -> forgeyard.concurrency.v1.BlockedScopes
+	28, // 16: forgeyard.concurrency.v1.Register.ttl:type_name -> google.protobuf.Duration
+	29, // 17: forgeyard.concurrency.v1.Register.receipts:type_name -> forgeyard.concurrency.v1.Receipt
+	30, // 18: forgeyard.concurrency.v1.Registered.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	28, // 19: forgeyard.concurrency.v1.Registered.retry_after:type_name -> google.protobuf.Duration
+	28, // 20: forgeyard.concurrency.v1.Registered.lock_delay:type_name -> google.protobuf.Duration
+	30, // 21: forgeyard.concurrency.v1.Heartbeat.applied:type_name -> forgeyard.concurrency.v1.SetVersion
+	31, // 22: forgeyard.concurrency.v1.Heartbeat.effects:type_name -> forgeyard.concurrency.v1.Effect
+	30, // 23: forgeyard.concurrency.v1.HeartbeatAnswer.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	28, // 24: forgeyard.concurrency.v1.HeartbeatAnswer.remaining:type_name -> google.protobuf.Duration
+	30, // 25: forgeyard.concurrency.v1.LeaseSet.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	28, // 26: forgeyard.concurrency.v1.LeaseSet.remaining:type_name -> google.protobuf.Duration
+	32, // 27: forgeyard.concurrency.v1.LeaseSet.leases:type_name -> forgeyard.concurrency.v1.Lease
+	13, // 28: forgeyard.concurrency.v1.LeaseSet.ended:type_name -> forgeyard.concurrency.v1.Ended
+	32, // 29: forgeyard.concurrency.v1.LeaseSet.owed:type_name -> forgeyard.concurrency.v1.Lease
+	32, // 30: forgeyard.concurrency.v1.Ended.lease:type_name -> forgeyard.concurrency.v1.Lease
+	33, // 31: forgeyard.concurrency.v1.Ended.successor:type_name -> forgeyard.concurrency.v1.Summary
+	15, // 32: forgeyard.concurrency.v1.Command.acquire:type_name -> forgeyard.concurrency.v1.Acquire
+	16, // 33: forgeyard.concurrency.v1.Command.claim:type_name -> forgeyard.concurrency.v1.LeaseRef
+	17, // 34: forgeyard.concurrency.v1.Command.renew:type_name -> forgeyard.concurrency.v1.RenewLease
+	18, // 35: forgeyard.concurrency.v1.Command.release:type_name -> forgeyard.concurrency.v1.Release
+	19, // 36: forgeyard.concurrency.v1.Command.close:type_name -> forgeyard.concurrency.v1.CloseSession
+	20, // 37: forgeyard.concurrency.v1.Command.account:type_name -> forgeyard.concurrency.v1.Account
+	21, // 38: forgeyard.concurrency.v1.Command.resolve:type_name -> forgeyard.concurrency.v1.Resolve
+	34, // 39: forgeyard.concurrency.v1.Acquire.holder:type_name -> forgeyard.concurrency.v1.Holder
+	16, // 40: forgeyard.concurrency.v1.RenewLease.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	28, // 41: forgeyard.concurrency.v1.RenewLease.extend:type_name -> google.protobuf.Duration
+	16, // 42: forgeyard.concurrency.v1.Release.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	31, // 43: forgeyard.concurrency.v1.Release.left:type_name -> forgeyard.concurrency.v1.Effect
+	16, // 44: forgeyard.concurrency.v1.Account.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	31, // 45: forgeyard.concurrency.v1.Account.left:type_name -> forgeyard.concurrency.v1.Effect
+	16, // 46: forgeyard.concurrency.v1.Resolve.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	35, // 47: forgeyard.concurrency.v1.Resolve.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
+	16, // 48: forgeyard.concurrency.v1.Confirm.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	31, // 49: forgeyard.concurrency.v1.Confirm.effect:type_name -> forgeyard.concurrency.v1.Effect
+	36, // 50: forgeyard.concurrency.v1.BlockedScopes.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
+	2,  // 51: forgeyard.concurrency.v1.SessionService.Open:input_type -> forgeyard.concurrency.v1.OpenRequest
+	0,  // 52: forgeyard.concurrency.v1.SessionService.RenewCertificate:input_type -> forgeyard.concurrency.v1.RenewCertificateRequest
+	3,  // 53: forgeyard.concurrency.v1.SessionService.Open:output_type -> forgeyard.concurrency.v1.OpenResponse
+	1,  // 54: forgeyard.concurrency.v1.SessionService.RenewCertificate:output_type -> forgeyard.concurrency.v1.RenewCertificateResponse
+	53, // [53:55] is the sub-list for method output_type
+	51, // [51:53] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_forgeyard_concurrency_v1_session_proto_init() }
@@ -1777,6 +2325,9 @@ func file_forgeyard_concurrency_v1_session_proto_init() {
 		(*UpFrame_Heartbeat)(nil),
 		(*UpFrame_Command)(nil),
 		(*UpFrame_FetchSet)(nil),
+		(*UpFrame_Confirm)(nil),
+		(*UpFrame_Evidence)(nil),
+		(*UpFrame_Blocked)(nil),
 	}
 	file_forgeyard_concurrency_v1_session_proto_msgTypes[5].OneofWrappers = []any{
 		(*DownFrame_Registered)(nil),
@@ -1784,6 +2335,8 @@ func file_forgeyard_concurrency_v1_session_proto_init() {
 		(*DownFrame_Answer)(nil),
 		(*DownFrame_Set)(nil),
 		(*DownFrame_Fault)(nil),
+		(*DownFrame_Evidence)(nil),
+		(*DownFrame_Blocked)(nil),
 	}
 	file_forgeyard_concurrency_v1_session_proto_msgTypes[14].OneofWrappers = []any{
 		(*Command_Acquire)(nil),
@@ -1791,6 +2344,8 @@ func file_forgeyard_concurrency_v1_session_proto_init() {
 		(*Command_Renew)(nil),
 		(*Command_Release)(nil),
 		(*Command_Close)(nil),
+		(*Command_Account)(nil),
+		(*Command_Resolve)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1798,7 +2353,7 @@ func file_forgeyard_concurrency_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_session_proto_rawDesc), len(file_forgeyard_concurrency_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
