@@ -56,9 +56,7 @@ func NewDev(dir string, tenants []string, cfg *Config) (*Dev, error) {
 	if err := d.certificates(cfg); err != nil {
 		return nil, err
 	}
-	cfg.Store = StoreConfig{
-		Kind: StoreSQLite, Path: d.path("store", "authority.db"), MemoryPath: d.path("memory", "outside.db"), MaxConns: cfg.Store.MaxConns,
-	}
+	d.store(cfg)
 	cfg.ReceiptKeyFile = d.path("pki", "receipt.key")
 	receipt := coordinator.RandomBytes()
 	if _, err := d.secret(cfg.ReceiptKeyFile, hex.EncodeToString(receipt[:])); err != nil {
@@ -92,6 +90,26 @@ func (d *Dev) path(parts ...string) string {
 	return filepath.Join(append([]string{d.dir}, parts...)...)
 }
 
+// CompleteDev completes cfg with what a dev authority keeps in dir, for work on
+// its files while it is stopped. The server's certificate is not among them:
+// each start makes it.
+func CompleteDev(dir string, cfg *Config) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	d := &Dev{dir: dir}
+	d.store(cfg)
+	cfg.TLS.CA, cfg.TLS.NodeCAKey = d.path("pki", "ca.pem"), d.path("pki", "ca-key.pem")
+	return nil
+}
+
+func (d *Dev) store(cfg *Config) {
+	cfg.Store = StoreConfig{
+		Kind: StoreSQLite, Path: d.path("store", "authority.db"), MemoryPath: d.path("memory", "outside.db"), MaxConns: cfg.Store.MaxConns,
+	}
+}
+
 func (d *Dev) certificates(cfg *Config) error {
 	pki := d.path("pki")
 	cfg.TLS.CA, cfg.TLS.NodeCAKey = d.path("pki", "ca.pem"), d.path("pki", "ca-key.pem")
@@ -105,6 +123,9 @@ func (d *Dev) certificates(cfg *Config) error {
 	if err != nil {
 		return err
 	}
+	if d.keepsServer(cfg, ca) {
+		return nil
+	}
 	// A new one at each start: it never expires while in use.
 	cert, err := ca.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, time.Now(), 365*24*time.Hour)
 	if err != nil {
@@ -115,6 +136,17 @@ func (d *Dev) certificates(cfg *Config) error {
 		return errors.New("make server certificate: key cannot sign")
 	}
 	return identity.WritePair(cfg.TLS.Certificate, cfg.TLS.Key, cert.Certificate, key)
+}
+
+// keepsServer reports whether the server's certificate is left as it is: while
+// one CA follows another, nodes that have not renewed trust the former one only,
+// whose key is gone.
+func (d *Dev) keepsServer(cfg *Config, ca *identity.CA) bool {
+	if len(ca.Predecessors()) == 0 {
+		return false
+	}
+	server, err := identity.LoadPair(cfg.TLS.Certificate, cfg.TLS.Key)
+	return err == nil && serverOf(server, ca.Pool())
 }
 
 // secret returns what the file holds, after writing fresh there when it is

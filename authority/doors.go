@@ -34,6 +34,9 @@ func (a *Authority) newDoors(c *coordinator.Coordinator, nodes *roster.Roster, a
 	if err != nil {
 		return doors{}, err
 	}
+	if err := showExpiry(a.cfg.TLS, a.clock, a.registry); err != nil {
+		return doors{}, err
+	}
 	sessions := &rpc.Sessions{
 		Coordinator: c, Roster: nodes, AuthorityID: authorityID, LockDelay: a.cfg.Timing.LockDelay, Log: a.log.Named("sessions"),
 	}

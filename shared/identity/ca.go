@@ -8,13 +8,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -61,8 +61,41 @@ func NewCA(now time.Time, trustDomain string) (*CA, error) {
 
 // Save writes ca.pem and, with mode 0600, ca-key.pem into dir.
 func (ca *CA) Save(dir string) error {
-	return WritePair(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem"), [][]byte{ca.cert.Raw}, ca.key)
+	return ca.SaveFiles(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem"))
 }
+
+// SaveFiles writes the trusted certificates and then the key: after a crash in
+// between the former key still issues, and what follows it is trusted already.
+func (ca *CA) SaveFiles(certFile, keyFile string) error {
+	if err := WriteRoots(certFile, ca.Roots()); err != nil {
+		return err
+	}
+	return writeKey(keyFile, ca.key)
+}
+
+// Follow makes the CA that comes after this one: it issues, and what this one
+// has issued stays trusted until Retire.
+func (ca *CA) Follow(now time.Time) (*CA, error) {
+	next, err := NewCA(now, ca.trustDomain)
+	if err != nil {
+		return nil, err
+	}
+	next.trusted = append(next.trusted, ca.trusted...)
+	return next, nil
+}
+
+// Predecessors are the trusted certificates that issue no more.
+func (ca *CA) Predecessors() []*x509.Certificate {
+	return slices.DeleteFunc(slices.Clone(ca.trusted), func(c *x509.Certificate) bool { return c.Equal(ca.cert) })
+}
+
+// Retire returns the CA without its predecessors.
+func (ca *CA) Retire() *CA {
+	return &CA{cert: ca.cert, key: ca.key, trustDomain: ca.trustDomain, trusted: []*x509.Certificate{ca.cert}}
+}
+
+// Certificate returns the CA's own certificate.
+func (ca *CA) Certificate() *x509.Certificate { return ca.cert }
 
 // LoadCA reads what Save wrote. A missing file is reported as fs.ErrNotExist.
 func LoadCA(dir, trustDomain string) (*CA, error) {
@@ -119,7 +152,7 @@ func (ca *CA) Roots() [][]byte {
 }
 
 // KeyID names the CA's key, as IssuerOf names it in what it issued.
-func (ca *CA) KeyID() string { return hex.EncodeToString(ca.cert.SubjectKeyId) }
+func (ca *CA) KeyID() string { return KeyIDOf(ca.cert) }
 
 // DER returns the CA's own certificate.
 func (ca *CA) DER() []byte { return ca.cert.Raw }

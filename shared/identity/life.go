@@ -25,3 +25,7 @@ func RenewAt(cert *x509.Certificate) time.Time {
 // IssuerOf names the key that signed a certificate; CA.KeyID tells whose it is.
 // It is empty for a certificate that does not say.
 func IssuerOf(cert *x509.Certificate) string { return hex.EncodeToString(cert.AuthorityKeyId) }
+
+// KeyIDOf names the key of a CA certificate, as IssuerOf names it in what it
+// issued.
+func KeyIDOf(ca *x509.Certificate) string { return hex.EncodeToString(ca.SubjectKeyId) }

@@ -34,12 +34,8 @@ func NewNodeKey(name string) (crypto.Signer, []byte, error) {
 // first and has mode 0600, so that no certificate stands without its key. Each
 // file is replaced as a whole; one that exists does not keep its mode.
 func WritePair(certFile, keyFile string, chain [][]byte, key crypto.Signer) error {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encode key: %w", err)
-	}
-	if err := replace(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
-		return fmt.Errorf("write key: %w", err)
+	if err := writeKey(keyFile, key); err != nil {
+		return err
 	}
 	if err := replace(certFile, EncodeCertificates(chain), 0o644); err != nil {
 		return fmt.Errorf("write certificate: %w", err)
@@ -47,16 +43,34 @@ func WritePair(certFile, keyFile string, chain [][]byte, key crypto.Signer) erro
 	return nil
 }
 
+func writeKey(file string, key crypto.Signer) error {
+	text, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	if err := replace(file, text, 0o600); err != nil {
+		return fmt.Errorf("write key: %w", err)
+	}
+	return nil
+}
+
+func encodeKey(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
 // WriteIdentity writes a chain (leaf first) and its key as PEM into one file of
 // mode 0600: a crash leaves the former pair or this one, never half of each.
 // LoadPair reads it when both names are this file.
 func WriteIdentity(file string, chain [][]byte, key crypto.Signer) error {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	text, err := encodeKey(key)
 	if err != nil {
-		return fmt.Errorf("encode key: %w", err)
+		return err
 	}
-	text := append(EncodeCertificates(chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
-	if err := replace(file, text, 0o600); err != nil {
+	if err := replace(file, append(EncodeCertificates(chain), text...), 0o600); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
 	return nil
