@@ -21,7 +21,7 @@ func advise(x Explanation) []string {
 	case x.State == string(lease.Quarantined):
 		return []string{
 			"The scope is quarantined: " + x.Reason + ".",
-			"Nobody is granted before an operator has looked at the resource itself and lifts the quarantine.",
+			"Its records contradict each other, so nobody is granted before somebody with the role concurrency.admin has looked: " + reconcileLine(x),
 		}
 	}
 	return adviseFree(x)
@@ -80,9 +80,15 @@ func adviseDraining(x Explanation) []string {
 func adviseBlocked(x Explanation) []string {
 	return []string{
 		"The scope is blocked for reconciliation: " + x.Reason + ".",
-		"The end of a lease is no proof that its effects stopped: look at the resource, and at `forgeyard concurrency effects --scope " + x.Scope.String() + "`.",
-		"When you have, reopen it: " + forceReleaseLine(x, x.Epoch, true),
+		"The end of a lease is no proof that its effects stopped. When its node comes back and every call was answered, the scope reopens by itself.",
+		"See what was left behind: forgeyard concurrency evidence " + x.Scope.String(),
+		"Claim it, look at the provider, say what you saw: " + reconcileLine(x),
+		"Only if nobody can look any more: " + forceReleaseLine(x, x.Epoch, true),
 	}
+}
+
+func reconcileLine(x Explanation) string {
+	return fmt.Sprintf("forgeyard concurrency reconcile %s --reason "<why>"", x.Scope)
 }
 
 func adviseFree(x Explanation) []string {

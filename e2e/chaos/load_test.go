@@ -19,7 +19,7 @@ import (
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 )
 
-const controllers = 6
+const controllers = 10
 
 // scopes: half of them reconcile.
 var scopes = []string{"acme/environment:free-1", "acme/environment:free-2", "acme/environment:rec-1", "acme/environment:rec-2"}

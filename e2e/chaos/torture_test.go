@@ -139,7 +139,7 @@ func silences(faults []happened, grants []history.Grant, writes []history.Write)
 	}
 	var out []time.Duration
 	for _, f := range faults {
-		if f.Kind != "drop-both" || f.Ended-f.Began < ttl {
+		if !strings.HasPrefix(f.Kind, "drop-") || f.Ended-f.Began < ttl {
 			continue
 		}
 		node := fmt.Sprintf("node-%c", 'a'+f.Target%sidecars)

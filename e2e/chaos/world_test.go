@@ -147,7 +147,7 @@ func (d *database) address() string {
 
 func (d *database) stop() {
 	if d.pooler != nil {
-		d.pooler.stop()
+		d.pooler.Kill()
 	}
 	for _, s := range []*pgtest.Server{d.standby, d.primary} {
 		if s != nil {
@@ -210,9 +210,9 @@ func (w *world) addNode(name string) {
 
 // pooler is a PgBouncer in transaction mode.
 type pooler struct {
+	*cluster.Process
 	port int
 	ini  string
-	cmd  *exec.Cmd
 }
 
 func startPooler(dir string, server int) (*pooler, error) {
@@ -230,9 +230,11 @@ func startPooler(dir string, server int) (*pooler, error) {
 	if err := errors.Join(os.WriteFile(users, []byte("\"postgres\" \"\"\n"), 0o644), p.configure(server, users)); err != nil {
 		return nil, err
 	}
-	p.cmd = exec.Command(bin, p.ini)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: postgresUser(), Pdeathsig: syscall.SIGKILL}
-	return p, p.cmd.Start()
+	p.Process, err = cluster.Start(cluster.Command{
+		Name: "pgbouncer", Path: bin, Args: []string{p.ini}, Dir: dir,
+		Prepare: func(c *exec.Cmd) { c.SysProcAttr.Credential = postgresUser() }, // it refuses root
+	})
+	return p, err
 }
 
 func (p *pooler) configure(server int, users string) error {
@@ -248,12 +250,7 @@ func (p *pooler) lead(server int) error {
 	if err := p.configure(server, filepath.Join(filepath.Dir(p.ini), "users.txt")); err != nil {
 		return err
 	}
-	return p.cmd.Process.Signal(syscall.SIGHUP)
-}
-
-func (p *pooler) stop() {
-	p.cmd.Process.Kill()
-	p.cmd.Wait()
+	return p.Signal(syscall.SIGHUP)
 }
 
 // command runs a program of Postgres as its user.
