@@ -88,7 +88,7 @@ func adviseBlocked(x Explanation) []string {
 }
 
 func reconcileLine(x Explanation) string {
-	return fmt.Sprintf("forgeyard concurrency reconcile %s --reason "<why>"", x.Scope)
+	return fmt.Sprintf("forgeyard concurrency reconcile %s --reason \"<why>\"", x.Scope)
 }
 
 func adviseFree(x Explanation) []string {
