@@ -16,8 +16,11 @@ import (
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 )
 
-// prod is what both deployers want.
-const prod = "acme/environment:prod"
+// What the deployers want: in the first act, and in the second.
+const (
+	prod    = "acme/environment:prod"
+	billing = "acme/environment:billing"
+)
 
 // report is one line of a deployer: that it owns the scope, or what a request
 // of its became of.
@@ -33,10 +36,10 @@ type report struct {
 // deploy is the deployer's process: it takes the scope, then does what it is
 // told line by line ("PUT /plans/prod plan 1"), through its sidecar's proxy.
 // It knows nothing of epochs or pauses.
-func deploy(ctx context.Context, name, socket string, in io.Reader, out io.Writer) error {
+func deploy(ctx context.Context, name, socket, scope string, in io.Reader, out io.Writer) error {
 	lines := json.NewEncoder(out)
 	hold, err := cluster.NewLocal(socket).Acquire(ctx, &pb.HoldRequest{
-		Scope: prod, Holder: &pb.Holder{Kind: "deployment", Id: name}, Wait: durationpb.New(time.Minute),
+		Scope: scope, Holder: &pb.Holder{Kind: "deployment", Id: name}, Wait: durationpb.New(time.Minute),
 	})
 	if err != nil {
 		return lines.Encode(report{Error: err.Error()})

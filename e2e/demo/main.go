@@ -26,6 +26,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	dir := fs.String("dir", ".run", "directory of the stack, for up and down")
 	socket := fs.String("socket", "", "of a sidecar, for deployer")
 	name := fs.String("name", "", "of a deployer")
+	scope := fs.String("scope", prod, "that a deployer wants")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	case "down":
 		return down(*dir, out)
 	case "deployer":
-		return deploy(ctx, *name, *socket, in, out)
+		return deploy(ctx, *name, *socket, *scope, in, out)
 	case "provider":
 		return serveProvider(ctx, *dir)
 	default:

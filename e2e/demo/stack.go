@@ -26,6 +26,11 @@ rules:
     # environments is reconcile: the scope stays closed until somebody looked.
     why: the provider compares tokens and plans are written whole
     on_unclean_end: free
+  - match: acme/environment:billing
+    # Here somebody must look: a half-done change of the billing environment
+    # costs money.
+    why: a half-done change costs money
+    on_unclean_end: reconcile
 `
 
 // The sessions of the two sidecars. A is short, so that the story does not
@@ -81,7 +86,7 @@ func (s *stack) start(ctx context.Context, providerAddr string) error {
 }
 
 // deployer starts a deployer's process on a sidecar.
-func (s *stack) deployer(name string, on *cluster.Sidecar) (*deployer, error) {
+func (s *stack) deployer(name, scope string, on *cluster.Sidecar) (*deployer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -97,7 +102,7 @@ func (s *stack) deployer(name string, on *cluster.Sidecar) (*deployer, error) {
 	defer ordersOut.Close()
 	defer reportsIn.Close()
 	p, err := cluster.Start(cluster.Command{
-		Name: name, Path: self, Args: []string{"-name", name, "-socket", on.Socket, "deployer"}, Dir: s.opts.Dir,
+		Name: name, Path: self, Args: []string{"-name", name, "-scope", scope, "-socket", on.Socket, "deployer"}, Dir: s.opts.Dir,
 		Prepare: func(c *exec.Cmd) { c.Stdin, c.Stdout = ordersOut, reportsIn },
 	})
 	if err != nil {

@@ -18,7 +18,9 @@ type story struct {
 	out            io.Writer
 	began          time.Time
 	old, newer     *deployer
-	before, during uint64 // epochs of the two
+	late, next     *deployer // of the second act
+	speak          func()    // lets the provider answer again
+	before, during uint64    // epochs of the two
 }
 
 func demo(ctx context.Context, bin string, out io.Writer) error {
@@ -27,13 +29,15 @@ func demo(ctx context.Context, bin string, out io.Writer) error {
 		defer func() { err = errors.Join(err, s.close()) }()
 		steps := []func(context.Context) error{
 			s.set, s.take, s.pause, s.takeOver, s.wakeUp, s.stale, s.judge, s.outage, s.recover,
+			s.takeBilling, s.pauseInFlight, s.blocked, s.look, s.resolve, s.goOn, s.wakeUpLate,
 		}
 		for _, step := range steps {
 			if err := errors.Join(ctx.Err(), step(ctx)); err != nil {
 				return err
 			}
 		}
-		s.say("\nThe stale deployer could not act, the new one never lost its place. That is the whole point.")
+		s.say("\nThe stale deployer could not act, the new one never lost its place, and where a stale one may")
+		s.say("have left something half done, nobody went on before somebody had looked. That is the whole point.")
 		return nil
 	})
 }
@@ -61,7 +65,7 @@ func (s *story) set(ctx context.Context) error {
 
 func (s *story) take(context.Context) error {
 	var err error
-	if s.old, err = s.deployer("deployer-A", s.a); err != nil {
+	if s.old, err = s.deployer("deployer-A", prod, s.a); err != nil {
 		return err
 	}
 	r, err := s.old.report()
@@ -85,7 +89,7 @@ func (s *story) pause(context.Context) error {
 
 func (s *story) takeOver(context.Context) error {
 	var err error
-	if s.newer, err = s.deployer("deployer-B", s.b); err != nil {
+	if s.newer, err = s.deployer("deployer-B", prod, s.b); err != nil {
 		return err
 	}
 	s.tell("deployer-B asks for the same scope and waits: nobody has proved that A is gone")

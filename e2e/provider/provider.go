@@ -26,11 +26,41 @@ type Provider struct {
 	mu    sync.Mutex
 	plans map[string]string
 	log   []Entry
+	mute  map[string]chan struct{} // paths whose answer waits
 }
 
 // New makes an empty one.
 func New() *Provider {
-	return &Provider{guard: guard.New(guard.NewMemory()), plans: map[string]string{}}
+	return &Provider{guard: guard.New(guard.NewMemory()), plans: map[string]string{}, mute: map[string]chan struct{}{}}
+}
+
+// Mute makes the provider work on what comes for a path, but not answer before
+// speak is called.
+func (p *Provider) Mute(path string) (speak func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	done := make(chan struct{})
+	p.mute[path] = done
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.mute, path)
+		close(done)
+	})
+}
+
+// answer waits until the provider may speak.
+func (p *Provider) answer(r *http.Request) {
+	p.mu.Lock()
+	wait := p.mute[r.URL.Path]
+	p.mu.Unlock()
+	if wait == nil {
+		return
+	}
+	select {
+	case <-wait:
+	case <-r.Context().Done():
+	}
 }
 
 // ServeHTTP implements http.Handler.
@@ -40,13 +70,26 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "read body: "+err.Error(), http.StatusBadRequest)
 		return
 	}
+	status, problem := p.take(r, string(body))
+	p.answer(r)
+	switch {
+	case problem != "":
+		http.Error(w, problem, status)
+	case r.Method == http.MethodGet:
+		fmt.Fprint(w, p.Plan(r.URL.Path))
+	default:
+		w.WriteHeader(status)
+	}
+}
+
+// take does what is asked, if the guard lets it.
+func (p *Provider) take(r *http.Request, body string) (status int, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.Method == http.MethodGet {
-		fmt.Fprint(w, p.plans[r.URL.Path])
-		return
+		return http.StatusOK, ""
 	}
-	e := Entry{Method: r.Method, Path: r.URL.Path, Body: string(body), Scope: r.Header.Get(guard.HeaderScope)}
+	e := Entry{Method: r.Method, Path: r.URL.Path, Body: body, Scope: r.Header.Get(guard.HeaderScope)}
 	key, mark, err := guard.FromHeader(r.Header)
 	e.Token = uint64(mark.Epoch)
 	if err == nil {
@@ -55,8 +98,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.Accepted = err == nil
 	p.log = append(p.log, e)
 	if !e.Accepted {
-		http.Error(w, err.Error(), http.StatusConflict)
-		return
+		return http.StatusConflict, err.Error()
 	}
 	switch r.Method {
 	case http.MethodPut:
@@ -64,10 +106,9 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodDelete:
 		delete(p.plans, r.URL.Path)
 	default:
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
+		return http.StatusMethodNotAllowed, "method not allowed"
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return http.StatusNoContent, ""
 }
 
 // Plan returns what is stored under a path.
