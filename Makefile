@@ -77,9 +77,10 @@ e2e: build $(BIN)/demo ## Tests on real processes (LONG=1: the long forms)
 	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -timeout 30m ./e2e/...
 
 .PHONY: chaos
-chaos: build $(BIN)/demo ## kill -9 at random points of a 200-operation run, both stores (SEED=n repeats one)
+chaos: build ## The torture suite: one seeded run (SEED=1 FOR=60s; FOR=10m is the long form)
 	@deploy/deps check postgres
-	FORGEYARD_BIN=$(BIN) LONG=1 SEED=$(SEED) $(GO) test -count=1 -v -timeout 30m ./e2e/chaos/...
+	@deploy/deps check e2e
+	FORGEYARD_BIN=$(BIN) SEED=$(or $(SEED),1) FOR=$(or $(FOR),60s) $(GO) test -count=1 -v -timeout 60m -run TestTorture ./e2e/chaos
 
 .PHONY: bench
 bench: ## Gate admission, journal group commit, engine at 1, 16 and 128 callers on both stores

@@ -67,16 +67,16 @@ func (w *world) inflict(ctx context.Context, f fault) (began time.Duration, err 
 	path := n.paths[(f.Target/len(w.nodes))%len(n.paths)]
 	switch f.Kind {
 	case "kill-authority":
-		return began, locked(r, func() error { return during(r.Kill, func() error { return r.Restart(ctx) }) })
+		return began, locked(r, func() error { return during(r.Kill, func() error { return again(ctx, r.Restart) }) })
 	case "stop-authority":
 		return began, locked(r, func() error { return during(r.Pause, r.Resume) })
 	case "kill-sidecar":
-		return began, locked(n, func() error { return during(n.Kill, func() error { return n.Restart(ctx) }) })
+		return began, locked(n, func() error { return during(n.Kill, func() error { return again(ctx, n.Restart) }) })
 	case "stop-sidecar":
 		return began, locked(n, func() error { return during(n.Pause, n.Resume) })
 	case "damage-cache":
 		return began, locked(n, func() error {
-			return during(func() error { return n.damage(f.Target) }, func() error { return n.Restart(ctx) })
+			return during(func() error { return n.damage(f.Target) }, func() error { return again(ctx, n.Restart) })
 		})
 	case "disk-full":
 		return began, locked(n, func() error { return during(n.fill, func() error { return n.free(ctx) }) })
@@ -120,6 +120,19 @@ func locked(l sync.Locker, f func() error) error {
 	l.Lock()
 	defer l.Unlock()
 	return f()
+}
+
+// again starts a process as a service manager does: it may need what another
+// fault has taken away just now.
+func again(ctx context.Context, start func(context.Context) error) error {
+	var err error
+	for range 60 {
+		if err = start(ctx); err == nil {
+			return nil
+		}
+		pause(ctx, 500*time.Millisecond)
+	}
+	return err
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -223,7 +236,7 @@ func (n *node) fill() error {
 
 // free makes room again; a sidecar whose journal failed wants a restart.
 func (n *node) free(ctx context.Context) error {
-	return errors.Join(os.Remove(filepath.Join(n.disk, "filler")), n.Kill(), n.Restart(ctx))
+	return errors.Join(os.Remove(filepath.Join(n.disk, "filler")), n.Kill(), again(ctx, n.Restart))
 }
 
 // stutter makes the sidecar run in bursts, as a process does that waits for
