@@ -31,7 +31,7 @@ func newRoot(environ []string) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true, Version: authority.Software,
 	}
 	l := &loader{environ: environ}
-	root.AddCommand(serveCommand(l), migrateCommand(l), checkCommand(l), devCommand(l), caCommand(l))
+	root.AddCommand(serveCommand(l), migrateCommand(l), checkCommand(l), devCommand(l), caCommand(l), recoverCommand(l), switchoverCommand(l))
 	return root
 }
 
