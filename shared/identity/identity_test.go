@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -253,4 +254,29 @@ func TestACertificateIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, start, identity.IssuedAt(cert))
 	require.Equal(t, start.Add(20*24*time.Hour), identity.RenewAt(cert))
+}
+
+// Root rotates the CA of an authority that runs as somebody else.
+func TestTheOwnerOfAReplacedFileIsKept(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	dir := t.TempDir()
+	ca, err := identity.NewCA(time.Now(), "forgeyard")
+	require.NoError(t, err)
+	require.NoError(t, ca.Save(dir))
+	for _, name := range []string{"ca.pem", "ca-key.pem"} {
+		require.NoError(t, os.Chown(filepath.Join(dir, name), 12345, 54321))
+	}
+	next, err := ca.Follow(time.Now())
+	require.NoError(t, err)
+	require.NoError(t, next.Save(dir))
+	for _, name := range []string{"ca.pem", "ca-key.pem"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		require.True(t, ok)
+		require.Equal(t, []uint32{12345, 54321}, []uint32{owner.Uid, owner.Gid}, name)
+	}
 }

@@ -39,7 +39,7 @@ type Issuer interface {
 type Config struct {
 	Node            string
 	Dir             string // kept here, when no certificate is given
-	CAFile          string // trusted for the authority until it names its roots
+	CAFile          string // trusted for the authority until it names its roots, and again when written later
 	CertificateFile string // given: read anew for each connection
 	KeyFile         string
 	Clock           clock.Clock
@@ -101,17 +101,45 @@ func (c *Credential) load() error {
 	if err != nil {
 		return err
 	}
-	roots, err := identity.LoadPool(c.rootsFile())
-	if c.given() || errors.Is(err, fs.ErrNotExist) {
-		roots, err = identity.LoadPool(c.cfg.CAFile)
-	}
+	roots, err := c.loadRoots()
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pair, c.roots, c.dueAt = pair, roots, dueAt(pair.Leaf)
+	if c.pair.Leaf == nil || !c.pair.Leaf.Equal(pair.Leaf) {
+		c.dueAt = dueAt(pair.Leaf)
+	}
+	c.pair, c.roots = pair, roots
 	return nil
+}
+
+// loadRoots reads the roots that the authority named, and those of the
+// configuration before there are any. A ca_file that was written later counts
+// beside them: an operator who moves to another PKI has the last word.
+func (c *Credential) loadRoots() (*x509.CertPool, error) {
+	named, err := os.Stat(c.rootsFile())
+	if c.given() || errors.Is(err, fs.ErrNotExist) {
+		return identity.LoadPool(c.cfg.CAFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load roots: %w", err)
+	}
+	files := []string{c.rootsFile()}
+	if configured, err := os.Stat(c.cfg.CAFile); err == nil && configured.ModTime().After(named.ModTime()) {
+		files = append(files, c.cfg.CAFile)
+	}
+	pool := x509.NewCertPool()
+	for _, file := range files {
+		roots, err := identity.LoadCertificates(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, root := range roots {
+			pool.AddCert(root)
+		}
+	}
+	return pool, nil
 }
 
 // loadPair reads the given pair, or the node's own. Earlier versions kept the
@@ -133,12 +161,11 @@ func (c *Credential) loadPair() (tls.Certificate, error) {
 	return tls.Certificate{}, err
 }
 
-// ClientTLS is the configuration of the next connection.
+// ClientTLS is the configuration of the next connection, from the files as they
+// are now.
 func (c *Credential) ClientTLS(serverName string) *tls.Config {
-	if c.given() {
-		if err := c.load(); err != nil { // the former one may still do
-			c.cfg.Log.Warn("node certificate cannot be read", zap.String("node", c.cfg.Node), zap.Error(err))
-		}
+	if err := c.load(); err != nil { // what was read before may still do
+		c.cfg.Log.Warn("node certificate cannot be read", zap.String("node", c.cfg.Node), zap.Error(err))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

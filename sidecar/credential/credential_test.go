@@ -325,3 +325,26 @@ func TestAGivenCertificateIsReadAnewAndNeverRenewed(t *testing.T) {
 	require.NotEmpty(t, leaf(t, b.Credential).Raw, "the former one may still do")
 	require.Len(t, b.authority.calls(), 1, "the bench's own")
 }
+
+func TestANewerConfiguredCAFileCounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other, err := identity.NewCA(b.clock.Now(), identity.DefaultTrustDomain)
+	require.NoError(t, err)
+	server, err := other.IssueServer([]string{"localhost"}, nil, b.clock.Now(), day)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(server.Certificate[0])
+	require.NoError(t, err)
+	trusts := func() bool {
+		_, err := cert.Verify(x509.VerifyOptions{Roots: b.ClientTLS("localhost").RootCAs, CurrentTime: b.clock.Now()})
+		return err == nil
+	}
+	named, err := os.Stat(filepath.Join(b.cfg.Dir, "authority-ca.pem"))
+	require.NoError(t, err)
+	require.NoError(t, identity.WriteRoots(b.cfg.CAFile, other.Roots()))
+	older, newer := named.ModTime().Add(-time.Minute), named.ModTime().Add(time.Minute)
+	require.NoError(t, os.Chtimes(b.cfg.CAFile, older, older))
+	require.False(t, trusts(), "the authority named its roots since")
+	require.NoError(t, os.Chtimes(b.cfg.CAFile, newer, newer))
+	require.True(t, trusts(), "the next connection, without a restart")
+}

@@ -11,7 +11,8 @@
 //   - what comes back is taken only for the same key, node and tenants
 //     (TestACertificateOfAnotherNodeIsNotTakenOver);
 //   - roots are taken over only when they trust the authority that sent them
-//     (TestRootsThatWouldLockTheNodeOutAreNotTakenOver);
+//     (TestRootsThatWouldLockTheNodeOutAreNotTakenOver), and an operator's newer
+//     ca_file counts beside them (TestANewerConfiguredCAFileCounts);
 //   - an expired certificate is named as the reason, and a start with a fresh
 //     join token replaces it (TestAnExpiredCertificateIsNamedAndReplaced).
 //
