@@ -14,6 +14,7 @@ import (
 	"github.com/forgeyard/concurrency/authority/access"
 	"github.com/forgeyard/concurrency/authority/coordinator"
 	"github.com/forgeyard/concurrency/authority/engine"
+	"github.com/forgeyard/concurrency/authority/feed"
 	"github.com/forgeyard/concurrency/authority/fold"
 	"github.com/forgeyard/concurrency/authority/reconciler"
 	"github.com/forgeyard/concurrency/authority/roster"
@@ -98,6 +99,7 @@ func (a *Authority) Run(ctx context.Context) error {
 type parts struct {
 	engine      *engine.Engine
 	coordinator *coordinator.Coordinator
+	feed        *feed.Feed
 	sweeper     *reconciler.Sweeper
 	doors       doors
 }
@@ -122,8 +124,11 @@ func (a *Authority) assemble(ctx context.Context, s store.Store) (parts, error) 
 		Committed: func(cmds []fold.Command, out fold.Outcome) { c.Committed(cmds, out) },
 	})
 	nodes := roster.New(inspectTimeout, a.registry)
+	f := feed.New(feed.Config{
+		Notices: notices(a.cfg.Store, s), Nudger: nodes, Clock: a.clock, Log: a.log.Named("feed"), Metrics: a.registry,
+	})
 	c = coordinator.New(coordinator.Config{
-		Store: s, Engine: e, Roster: nodes, Policies: policies, Sealer: sealer, Issuer: issuer,
+		Store: s, Engine: e, Roster: nodes, Moved: f.Moved, Policies: policies, Sealer: sealer, Issuer: issuer,
 		Clock: a.clock, Log: a.log.Named("coordinator"), Metrics: a.registry,
 		MaxTTL: t.MaxTTL, LockDelay: t.LockDelay, SweepGrace: t.SweepGrace,
 		Retention:   store.Retention{Commands: a.cfg.Retention.Commands, Ended: a.cfg.Retention.Ended, Audit: a.cfg.Retention.Audit},
@@ -133,7 +138,7 @@ func (a *Authority) assemble(ctx context.Context, s store.Store) (parts, error) 
 	if err != nil {
 		return parts{}, err
 	}
-	return parts{engine: e, coordinator: c, doors: doors, sweeper: reconciler.NewSweeper(reconciler.Config{
+	return parts{engine: e, coordinator: c, doors: doors, feed: f, sweeper: reconciler.NewSweeper(reconciler.Config{
 		Tidier: c, Clock: a.clock, Every: t.Sweep, PruneEvery: pruneEvery, Timeout: sweepTimeout,
 		Log: a.log.Named("sweeper"), Metrics: a.registry,
 	})}, nil
@@ -158,6 +163,10 @@ func (a *Authority) serve(ctx context.Context, p parts, l listeners) error {
 	group.Go(func() error { return wrap("serve people", p.doors.people.Serve(l.people)) })
 	group.Go(func() error {
 		p.sweeper.Run(running)
+		return nil
+	})
+	group.Go(func() error {
+		p.feed.Run(running)
 		return nil
 	})
 	a.state.serving.Store(true)

@@ -38,6 +38,7 @@ type StoreConfig struct {
 	Path       string `config:"path"`        // sqlite
 	MemoryPath string `config:"memory_path"` // sqlite: outside memory, in another directory
 	URL        string `config:"url"`         // postgres; holds a password, never printed
+	ListenURL  string `config:"listen_url"`  // postgres, past any pooler: hears other replicas; empty: url
 	MaxConns   int    `config:"max_conns"`   // postgres
 }
 

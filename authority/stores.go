@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/forgeyard/concurrency/authority/feed"
 	"github.com/forgeyard/concurrency/authority/store"
 	"github.com/forgeyard/concurrency/authority/store/postgres"
 	"github.com/forgeyard/concurrency/authority/store/sqlite"
@@ -27,6 +28,15 @@ func openStore(ctx context.Context, cfg Config, clk clock.Clock) (store.Store, e
 	return sqlite.Open(ctx, sqlite.Config{
 		Path: cfg.Store.Path, MemoryPath: cfg.Store.MemoryPath, Clock: clk, MaxTTL: maxTTL,
 	})
+}
+
+// notices is how the replicas of a store tell each other; nil where there can
+// be one only.
+func notices(cfg StoreConfig, s store.Store) feed.Notices {
+	if pg, ok := s.(*postgres.Store); ok {
+		return pg.Notices(cfg.ListenURL)
+	}
+	return nil
 }
 
 // Migrate brings the schema of the configured store up to this program.

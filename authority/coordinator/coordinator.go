@@ -28,6 +28,7 @@ type Config struct {
 	Store    store.Store
 	Engine   *engine.Engine
 	Roster   *roster.Roster
+	Moved    func([]fold.Moved) // tells the nodes of these sessions; must not block
 	Policies Policies
 	Sealer   fold.Sealer
 	Clock    clock.Clock
@@ -93,7 +94,7 @@ func (c *Coordinator) Committed(commands []fold.Command, out fold.Outcome) {
 		c.cfg.Log.Info("lease ended", zap.Stringer("scope", l.Scope), zap.String("node", l.Node),
 			zap.Stringer("epoch", l.Epoch), zap.String("state", string(l.EndReason)))
 	}
-	c.cfg.Roster.Nudge(out.Moved)
+	c.cfg.Moved(out.Moved)
 }
 
 // StoreNow estimates the store's clock, for people.

@@ -136,15 +136,18 @@ func (r *Roster) Nodes() []string {
 	return out
 }
 
-// Nudge tells the sidecars of these sessions that their sets have moved.
-func (r *Roster) Nudge(moved []fold.Moved) {
+// Nudge tells the sidecars of these sessions that their sets have moved, and
+// returns the sessions that are not connected to this replica.
+func (r *Roster) Nudge(moved []fold.Moved) (elsewhere []fold.Moved) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range moved {
+		here := false
 		for _, l := range r.nodes[m.Node] {
 			if l.session != m.Session {
 				continue
 			}
+			here = true
 			if l.pending.Before(m.Version) {
 				l.pending = m.Version
 			}
@@ -153,7 +156,11 @@ func (r *Roster) Nudge(moved []fold.Moved) {
 				go r.tell(l)
 			}
 		}
+		if !here {
+			elsewhere = append(elsewhere, m)
+		}
 	}
+	return elsewhere
 }
 
 // tell carries the newest version until there is no newer one.

@@ -54,6 +54,9 @@ func TestNudgeTellsTheNewestVersionOnly(t *testing.T) {
 		require.Equal(t, uint64(50), (<-told.nudged).Version)
 	}
 	require.Empty(t, other.nudged, "another session of the node is not meant")
+	elsewhere := append(moved(51), fold.Moved{Session: "s1", Node: "n2"}, fold.Moved{Session: "s2", Node: "n1"})
+	require.Equal(t, elsewhere[1:], r.Nudge(elsewhere), "neither another node nor another session is connected here")
+	require.Equal(t, uint64(51), (<-told.nudged).Version)
 	leave()
 	leave()
 	require.True(t, r.Connected("n1"))

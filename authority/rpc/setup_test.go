@@ -102,7 +102,7 @@ func (b *bench) assemble() {
 	})
 	nodes := roster.New(2*time.Second, reg)
 	b.coordinator = coordinator.New(coordinator.Config{
-		Store: b.store, Engine: b.engine, Roster: nodes, Sealer: b.sealer, Clock: b.clock, Log: zap.NewNop(), Metrics: reg,
+		Store: b.store, Engine: b.engine, Roster: nodes, Moved: func(m []fold.Moved) { nodes.Nudge(m) }, Sealer: b.sealer, Clock: b.clock, Log: zap.NewNop(), Metrics: reg,
 		Policies: policy.Config{Rules: []policy.Rule{{Match: "acme/environment:free-*", OnUncleanEnd: lease.FreeAfter}}},
 		MaxTTL:   maxTTL, LockDelay: lockDelay, SweepGrace: ttl,
 		Retention: store.Retention{Commands: 24 * time.Hour, Ended: 48 * time.Hour, Audit: 96 * time.Hour},
