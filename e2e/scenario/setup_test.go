@@ -60,6 +60,11 @@ func start(t *testing.T, store string) *bench {
 // embedded store.
 func serveOn(t *testing.T, postgresURL string) *bench {
 	t.Helper()
+	return serve(t, cluster.Serving{Policy: free(), PostgresURL: postgresURL})
+}
+
+func serve(t *testing.T, serving cluster.Serving) *bench {
+	t.Helper()
 	bin, err := programs()
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("/tmp", "fy-")
@@ -72,7 +77,6 @@ func serveOn(t *testing.T, postgresURL string) *bench {
 		}
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	serving := cluster.Serving{Policy: free(), PostgresURL: postgresURL}
 	b.authority, err = cluster.ServeAuthority(t.Context(), b.opts, serving)
 	require.NoError(t, err)
 	t.Cleanup(func() { b.authority.Stop() })

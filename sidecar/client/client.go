@@ -62,7 +62,7 @@ func (c *Client) Acquire(ctx context.Context, s scope.Scope, opts ...Option) (*H
 	for _, opt := range opts {
 		opt(&o)
 	}
-	req := &pb.HoldRequest{Scope: s.String(), CommandId: o.commandID}
+	req := &pb.HoldRequest{Scope: s.String(), CommandId: o.commandID, Purpose: string(o.purpose)}
 	if o.wait > 0 {
 		req.Wait = durationpb.New(o.wait)
 	}

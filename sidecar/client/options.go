@@ -10,6 +10,7 @@ type options struct {
 	wait      time.Duration
 	holder    *lease.Holder
 	commandID string
+	purpose   lease.Purpose
 	onWait    func(Event)
 }
 
@@ -31,3 +32,7 @@ func CommandID(id string) Option { return func(o *options) { o.commandID = id } 
 // OnEvent is called with every change of the hold, from a goroutine of the
 // library; it must not block.
 func OnEvent(f func(Event)) Option { return func(o *options) { o.onWait = f } }
+
+// ToReconcile asks for a scope that is blocked, in order to find out what its
+// former holders left behind and to reopen it.
+func ToReconcile() Option { return func(o *options) { o.purpose = lease.Reconcile } }

@@ -60,11 +60,17 @@ func toStatus(err error) error {
 func codeOf(err error) codes.Code {
 	var input *inputError
 	var badScope *scope.InvalidError
+	var unresolved *unresolvedError
+	var malformed *keeper.MalformedError
 	switch {
 	case errors.As(err, &input), errors.As(err, &badScope), errors.Is(err, ownership.ErrKey):
 		return codes.InvalidArgument
 	case errors.Is(err, keeper.ErrNoHold):
 		return codes.NotFound
+	case errors.As(err, &unresolved):
+		return codes.FailedPrecondition
+	case errors.As(err, &malformed):
+		return codes.InvalidArgument
 	case errors.Is(err, keeper.ErrStopped), errors.Is(err, keeper.ErrUnreachable):
 		return codes.Unavailable
 	case errors.Is(err, errNoPeer):
