@@ -1,6 +1,8 @@
 package sidecar
 
 import (
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -56,9 +58,22 @@ func (r *relay) wake() {
 	}
 }
 
+// patience is how long a replica may be silent: two of them can be left within
+// uncertain_after.
+func patience(s SessionConfig) time.Duration { return max(s.UncertainAfter/3, 200*time.Millisecond) }
+
 // tunnelOptions notice a dead peer early enough to try another replica while
 // the session can still be saved.
 func tunnelOptions(s SessionConfig, log *zap.Logger) tunnel.Options {
-	patience := max(s.UncertainAfter/2, 200*time.Millisecond)
-	return tunnel.Options{KeepAlive: max(s.Interval, 200*time.Millisecond), WriteTimeout: patience, HandshakeTimeout: patience, Logger: log}
+	return tunnel.Options{
+		KeepAlive: max(s.Interval, 200*time.Millisecond), WriteTimeout: patience(s), HandshakeTimeout: patience(s), Logger: log,
+	}
+}
+
+// shuffled is an order of this process's own: replicas share the nodes, and
+// the nodes of one that stopped spread over all others.
+func shuffled(addresses []string) []string {
+	out := slices.Clone(addresses)
+	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
 }

@@ -39,7 +39,7 @@ type Config struct {
 
 // AuthorityConfig says where the authority is and how this node proves itself.
 type AuthorityConfig struct {
-	Addresses       []string `config:"addresses"`        // host:port of the node listeners, tried in turn
+	Addresses       []string `config:"addresses"`        // host:port of the node listeners of all replicas, tried in turn, in a random order
 	PeopleAddress   string   `config:"people_address"`   // host:port, for enrolment
 	CAFile          string   `config:"ca_file"`          // trusted for the authority
 	JoinTokenFile   string   `config:"join_token_file"`  // for enrolment

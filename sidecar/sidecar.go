@@ -190,9 +190,9 @@ func (s *Sidecar) newUplink(ctx context.Context) (*uplink.Uplink, *credential.Cr
 		return nil, nil, err
 	}
 	return uplink.New(uplink.Config{
-		Addresses: a.Addresses, Credential: proof, Node: s.cfg.Node, Software: Software,
+		Addresses: shuffled(a.Addresses), Credential: proof, Node: s.cfg.Node, Software: Software,
 		Registrar: s.keeper, Inspector: inspector{s}, Woken: s.woken.wake, Clock: s.clock, Log: s.log, Tunnel: tunnelOptions(s.cfg.Session, s.log),
-		MaxPause: min(s.cfg.Session.Interval, 3*time.Second),
+		MaxPause: min(s.cfg.Session.Interval, 3*time.Second), Patience: patience(s.cfg.Session),
 	}), proof, nil
 }
 

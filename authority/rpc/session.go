@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/forgeyard/concurrency/authority/coordinator"
+	"github.com/forgeyard/concurrency/authority/engine"
 	"github.com/forgeyard/concurrency/authority/roster"
 	"github.com/forgeyard/concurrency/authority/store"
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
@@ -213,10 +214,19 @@ func (s *stream) fetchSet(ctx context.Context, f *pb.FetchSet) *pb.DownFrame {
 	return &pb.DownFrame{Body: &pb.DownFrame_Set{Set: out}}
 }
 
+// overloadPause is what a sidecar is asked to wait when the queues are full; it
+// adds up to as much again by itself.
+const overloadPause = time.Second
+
 // fault says that a request was not decided.
 func fault(err error) *pb.DownFrame_Fault {
 	var input *coordinator.InputError
+	var wait *durationpb.Duration
+	if errors.Is(err, engine.ErrOverloaded) {
+		wait = durationpb.New(overloadPause)
+	}
 	return &pb.DownFrame_Fault{Fault: &pb.Fault{
+		RetryAfter:     wait,
 		Message:        err.Error(),
 		Malformed:      errors.As(err, &input) || errors.Is(err, coordinator.ErrNotFound),
 		OutcomeUnknown: errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled),

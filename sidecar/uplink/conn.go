@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
+	"github.com/forgeyard/concurrency/shared/boottime"
 	"github.com/forgeyard/concurrency/shared/tunnel"
 	"github.com/forgeyard/concurrency/sidecar/keeper"
 )
@@ -32,6 +33,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	seq     uint64
+	served  boottime.Instant // when it last answered a heartbeat, or registered
 	waiting map[uint64]chan *pb.DownFrame
 	err     error
 }
@@ -175,5 +177,9 @@ func faultError(f *pb.Fault) error {
 	if f.GetMalformed() {
 		return &keeper.MalformedError{Detail: f.GetMessage()}
 	}
-	return fmt.Errorf("%w: authority: %s", keeper.ErrUnreachable, f.GetMessage())
+	err := fmt.Errorf("%w: authority: %s", keeper.ErrUnreachable, f.GetMessage())
+	if f.GetRetryAfter() != nil {
+		return &overloadError{cause: err, retryAfter: f.GetRetryAfter().AsDuration()}
+	}
+	return err
 }

@@ -27,10 +27,19 @@ const (
 // included.
 const registerTimeout = 10 * time.Second
 
+// registerIn bounds one registration of a sidecar that has patience: the next
+// replica must still be reached in time.
+func (u *Uplink) registerIn() time.Duration {
+	if u.cfg.Patience <= 0 {
+		return registerTimeout
+	}
+	return min(max(u.cfg.Patience*3/2, time.Second), registerTimeout)
+}
+
 // register opens or resumes the session on a fresh stream. A replica that does
 // not come to an answer in time is given up for the next one.
 func (u *Uplink) register(ctx context.Context, c *conn) error {
-	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, u.registerIn())
 	defer cancel()
 	r, err := u.cfg.Registrar.Registration()
 	if err != nil {
@@ -78,16 +87,19 @@ func (u *Uplink) Heartbeat(ctx context.Context, b keeper.Beat) (keeper.BeatAnswe
 	if err != nil {
 		return keeper.BeatAnswer{}, err
 	}
+	answered := u.impatient(c)
 	down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Heartbeat{Heartbeat: &pb.Heartbeat{
 		Session: b.Session, Nonce: b.Nonce, Applied: wire.ToVersion(b.Applied), Effects: wire.ToEffects(b.Effects, u.cfg.Node),
 	}}})
+	answered()
 	if err != nil {
 		return keeper.BeatAnswer{}, fmt.Errorf("send heartbeat: %w", err)
 	}
+	h := down.GetHeartbeat()
+	u.judge(c, h != nil)
 	if f := down.GetFault(); f != nil {
 		return keeper.BeatAnswer{}, fmt.Errorf("send heartbeat: %w", faultError(f))
 	}
-	h := down.GetHeartbeat()
 	if h == nil {
 		return keeper.BeatAnswer{}, fmt.Errorf("send heartbeat: %w", errOtherAnswer)
 	}
@@ -176,6 +188,6 @@ func (u *Uplink) Do(ctx context.Context, cmd keeper.Command) (lease.Answer, erro
 		if errors.As(err, &malformed) || ctx.Err() != nil {
 			return lease.Answer{}, err
 		}
-		u.pause(ctx, pause.NextBackOff())
+		u.pause(ctx, afterOverload(err, pause.NextBackOff()))
 	}
 }

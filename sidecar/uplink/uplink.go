@@ -62,6 +62,10 @@ type Config struct {
 	Log        *zap.Logger
 	Tunnel     tunnel.Options
 	MaxPause   time.Duration // longest pause between two attempts to connect
+	// Patience is how long a replica may leave a heartbeat without an answer, or
+	// answer all of them with faults while there are other replicas, before it is
+	// left for the next one; 0: for ever.
+	Patience time.Duration
 }
 
 // Uplink is the connection to the authority. Use New, then Run.
@@ -100,6 +104,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 			u.cfg.Registrar.Waiting(refused.answer)
 			wait = min(max(refused.answer.RetryAfter, firstPause), u.cfg.MaxPause)
 		}
+		wait = afterOverload(err, wait)
 		if problem := u.cfg.Credential.Problem(); err != nil && problem != "" {
 			err = fmt.Errorf("%s: %w", problem, err)
 			u.cfg.Registrar.Waiting(lease.Answer{Code: lease.Rejected, Reason: CertificateExpired, Detail: problem})
@@ -153,6 +158,7 @@ func (u *Uplink) connect(ctx context.Context, addr string) (registered bool, err
 	if err := u.register(ctx, c); err != nil {
 		return false, err
 	}
+	u.judge(c, true)
 	u.attach(c)
 	defer u.attach(nil)
 	defer u.cfg.Registrar.Disconnected()

@@ -554,7 +554,8 @@ type Fault struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Message        string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	OutcomeUnknown bool                   `protobuf:"varint,2,opt,name=outcome_unknown,json=outcomeUnknown,proto3" json:"outcome_unknown,omitempty"`
-	Malformed      bool                   `protobuf:"varint,3,opt,name=malformed,proto3" json:"malformed,omitempty"` // sending the same again will not help
+	Malformed      bool                   `protobuf:"varint,3,opt,name=malformed,proto3" json:"malformed,omitempty"`                    // sending the same again will not help
+	RetryAfter     *durationpb.Duration   `protobuf:"bytes,4,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"` // set when the replica is overloaded
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -608,6 +609,13 @@ func (x *Fault) GetMalformed() bool {
 		return x.Malformed
 	}
 	return false
+}
+
+func (x *Fault) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
 }
 
 // Register opens or resumes the session (DESIGN 3, Session 8). A stream that
@@ -2076,11 +2084,13 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\x05fault\x18\x06 \x01(\v2\x1f.forgeyard.concurrency.v1.FaultH\x00R\x05fault\x12@\n" +
 	"\bevidence\x18\a \x01(\v2\".forgeyard.concurrency.v1.EvidenceH\x00R\bevidence\x12C\n" +
 	"\ablocked\x18\b \x01(\v2'.forgeyard.concurrency.v1.BlockedScopesH\x00R\ablockedB\x06\n" +
-	"\x04body\"h\n" +
+	"\x04body\"\xa4\x01\n" +
 	"\x05Fault\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12'\n" +
 	"\x0foutcome_unknown\x18\x02 \x01(\bR\x0eoutcomeUnknown\x12\x1c\n" +
-	"\tmalformed\x18\x03 \x01(\bR\tmalformed\"\xb0\x03\n" +
+	"\tmalformed\x18\x03 \x01(\bR\tmalformed\x12:\n" +
+	"\vretry_after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\"\xb0\x03\n" +
 	"\bRegister\x12!\n" +
 	"\fprotocol_min\x18\x01 \x01(\rR\vprotocolMin\x12!\n" +
 	"\fprotocol_max\x18\x02 \x01(\rR\vprotocolMax\x12\x14\n" +
@@ -2268,50 +2278,51 @@ var file_forgeyard_concurrency_v1_session_proto_depIdxs = []int32{
 	6,  // 13: forgeyard.concurrency.v1.DownFrame.fault:type_name -> forgeyard.concurrency.v1.Fault
 	27, // 14: forgeyard.concurrency.v1.DownFrame.evidence:type_name -> forgeyard.concurrency.v1.Evidence
 	25, // 15: forgeyard.concurrency.v1.DownFrame.blocked:type_name -> forgeyard.concurrency.v1.BlockedScopes
-	28, // 16: forgeyard.concurrency.v1.Register.ttl:type_name -> google.protobuf.Duration
-	29, // 17: forgeyard.concurrency.v1.Register.receipts:type_name -> forgeyard.concurrency.v1.Receipt
-	30, // 18: forgeyard.concurrency.v1.Registered.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	28, // 19: forgeyard.concurrency.v1.Registered.retry_after:type_name -> google.protobuf.Duration
-	28, // 20: forgeyard.concurrency.v1.Registered.lock_delay:type_name -> google.protobuf.Duration
-	30, // 21: forgeyard.concurrency.v1.Heartbeat.applied:type_name -> forgeyard.concurrency.v1.SetVersion
-	31, // 22: forgeyard.concurrency.v1.Heartbeat.effects:type_name -> forgeyard.concurrency.v1.Effect
-	30, // 23: forgeyard.concurrency.v1.HeartbeatAnswer.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	28, // 24: forgeyard.concurrency.v1.HeartbeatAnswer.remaining:type_name -> google.protobuf.Duration
-	30, // 25: forgeyard.concurrency.v1.LeaseSet.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	28, // 26: forgeyard.concurrency.v1.LeaseSet.remaining:type_name -> google.protobuf.Duration
-	32, // 27: forgeyard.concurrency.v1.LeaseSet.leases:type_name -> forgeyard.concurrency.v1.Lease
-	13, // 28: forgeyard.concurrency.v1.LeaseSet.ended:type_name -> forgeyard.concurrency.v1.Ended
-	32, // 29: forgeyard.concurrency.v1.LeaseSet.owed:type_name -> forgeyard.concurrency.v1.Lease
-	32, // 30: forgeyard.concurrency.v1.Ended.lease:type_name -> forgeyard.concurrency.v1.Lease
-	33, // 31: forgeyard.concurrency.v1.Ended.successor:type_name -> forgeyard.concurrency.v1.Summary
-	15, // 32: forgeyard.concurrency.v1.Command.acquire:type_name -> forgeyard.concurrency.v1.Acquire
-	16, // 33: forgeyard.concurrency.v1.Command.claim:type_name -> forgeyard.concurrency.v1.LeaseRef
-	17, // 34: forgeyard.concurrency.v1.Command.renew:type_name -> forgeyard.concurrency.v1.RenewLease
-	18, // 35: forgeyard.concurrency.v1.Command.release:type_name -> forgeyard.concurrency.v1.Release
-	19, // 36: forgeyard.concurrency.v1.Command.close:type_name -> forgeyard.concurrency.v1.CloseSession
-	20, // 37: forgeyard.concurrency.v1.Command.account:type_name -> forgeyard.concurrency.v1.Account
-	21, // 38: forgeyard.concurrency.v1.Command.resolve:type_name -> forgeyard.concurrency.v1.Resolve
-	34, // 39: forgeyard.concurrency.v1.Acquire.holder:type_name -> forgeyard.concurrency.v1.Holder
-	16, // 40: forgeyard.concurrency.v1.RenewLease.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	28, // 41: forgeyard.concurrency.v1.RenewLease.extend:type_name -> google.protobuf.Duration
-	16, // 42: forgeyard.concurrency.v1.Release.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	31, // 43: forgeyard.concurrency.v1.Release.left:type_name -> forgeyard.concurrency.v1.Effect
-	16, // 44: forgeyard.concurrency.v1.Account.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	31, // 45: forgeyard.concurrency.v1.Account.left:type_name -> forgeyard.concurrency.v1.Effect
-	16, // 46: forgeyard.concurrency.v1.Resolve.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	35, // 47: forgeyard.concurrency.v1.Resolve.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
-	16, // 48: forgeyard.concurrency.v1.Confirm.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
-	31, // 49: forgeyard.concurrency.v1.Confirm.effect:type_name -> forgeyard.concurrency.v1.Effect
-	36, // 50: forgeyard.concurrency.v1.BlockedScopes.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
-	2,  // 51: forgeyard.concurrency.v1.SessionService.Open:input_type -> forgeyard.concurrency.v1.OpenRequest
-	0,  // 52: forgeyard.concurrency.v1.SessionService.RenewCertificate:input_type -> forgeyard.concurrency.v1.RenewCertificateRequest
-	3,  // 53: forgeyard.concurrency.v1.SessionService.Open:output_type -> forgeyard.concurrency.v1.OpenResponse
-	1,  // 54: forgeyard.concurrency.v1.SessionService.RenewCertificate:output_type -> forgeyard.concurrency.v1.RenewCertificateResponse
-	53, // [53:55] is the sub-list for method output_type
-	51, // [51:53] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	28, // 16: forgeyard.concurrency.v1.Fault.retry_after:type_name -> google.protobuf.Duration
+	28, // 17: forgeyard.concurrency.v1.Register.ttl:type_name -> google.protobuf.Duration
+	29, // 18: forgeyard.concurrency.v1.Register.receipts:type_name -> forgeyard.concurrency.v1.Receipt
+	30, // 19: forgeyard.concurrency.v1.Registered.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	28, // 20: forgeyard.concurrency.v1.Registered.retry_after:type_name -> google.protobuf.Duration
+	28, // 21: forgeyard.concurrency.v1.Registered.lock_delay:type_name -> google.protobuf.Duration
+	30, // 22: forgeyard.concurrency.v1.Heartbeat.applied:type_name -> forgeyard.concurrency.v1.SetVersion
+	31, // 23: forgeyard.concurrency.v1.Heartbeat.effects:type_name -> forgeyard.concurrency.v1.Effect
+	30, // 24: forgeyard.concurrency.v1.HeartbeatAnswer.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	28, // 25: forgeyard.concurrency.v1.HeartbeatAnswer.remaining:type_name -> google.protobuf.Duration
+	30, // 26: forgeyard.concurrency.v1.LeaseSet.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	28, // 27: forgeyard.concurrency.v1.LeaseSet.remaining:type_name -> google.protobuf.Duration
+	32, // 28: forgeyard.concurrency.v1.LeaseSet.leases:type_name -> forgeyard.concurrency.v1.Lease
+	13, // 29: forgeyard.concurrency.v1.LeaseSet.ended:type_name -> forgeyard.concurrency.v1.Ended
+	32, // 30: forgeyard.concurrency.v1.LeaseSet.owed:type_name -> forgeyard.concurrency.v1.Lease
+	32, // 31: forgeyard.concurrency.v1.Ended.lease:type_name -> forgeyard.concurrency.v1.Lease
+	33, // 32: forgeyard.concurrency.v1.Ended.successor:type_name -> forgeyard.concurrency.v1.Summary
+	15, // 33: forgeyard.concurrency.v1.Command.acquire:type_name -> forgeyard.concurrency.v1.Acquire
+	16, // 34: forgeyard.concurrency.v1.Command.claim:type_name -> forgeyard.concurrency.v1.LeaseRef
+	17, // 35: forgeyard.concurrency.v1.Command.renew:type_name -> forgeyard.concurrency.v1.RenewLease
+	18, // 36: forgeyard.concurrency.v1.Command.release:type_name -> forgeyard.concurrency.v1.Release
+	19, // 37: forgeyard.concurrency.v1.Command.close:type_name -> forgeyard.concurrency.v1.CloseSession
+	20, // 38: forgeyard.concurrency.v1.Command.account:type_name -> forgeyard.concurrency.v1.Account
+	21, // 39: forgeyard.concurrency.v1.Command.resolve:type_name -> forgeyard.concurrency.v1.Resolve
+	34, // 40: forgeyard.concurrency.v1.Acquire.holder:type_name -> forgeyard.concurrency.v1.Holder
+	16, // 41: forgeyard.concurrency.v1.RenewLease.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	28, // 42: forgeyard.concurrency.v1.RenewLease.extend:type_name -> google.protobuf.Duration
+	16, // 43: forgeyard.concurrency.v1.Release.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	31, // 44: forgeyard.concurrency.v1.Release.left:type_name -> forgeyard.concurrency.v1.Effect
+	16, // 45: forgeyard.concurrency.v1.Account.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	31, // 46: forgeyard.concurrency.v1.Account.left:type_name -> forgeyard.concurrency.v1.Effect
+	16, // 47: forgeyard.concurrency.v1.Resolve.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	35, // 48: forgeyard.concurrency.v1.Resolve.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
+	16, // 49: forgeyard.concurrency.v1.Confirm.lease:type_name -> forgeyard.concurrency.v1.LeaseRef
+	31, // 50: forgeyard.concurrency.v1.Confirm.effect:type_name -> forgeyard.concurrency.v1.Effect
+	36, // 51: forgeyard.concurrency.v1.BlockedScopes.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
+	2,  // 52: forgeyard.concurrency.v1.SessionService.Open:input_type -> forgeyard.concurrency.v1.OpenRequest
+	0,  // 53: forgeyard.concurrency.v1.SessionService.RenewCertificate:input_type -> forgeyard.concurrency.v1.RenewCertificateRequest
+	3,  // 54: forgeyard.concurrency.v1.SessionService.Open:output_type -> forgeyard.concurrency.v1.OpenResponse
+	1,  // 55: forgeyard.concurrency.v1.SessionService.RenewCertificate:output_type -> forgeyard.concurrency.v1.RenewCertificateResponse
+	54, // [54:56] is the sub-list for method output_type
+	52, // [52:54] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_forgeyard_concurrency_v1_session_proto_init() }
