@@ -290,23 +290,16 @@ func (w *world) succeed(ctx context.Context, next *pgtest.Server) error {
 	return err
 }
 
-// takeDump writes down what the database holds now.
+// takeDump remembers what the database holds now.
 func (d *database) takeDump(ctx context.Context) error {
-	d.dump = filepath.Join(d.primary.Dir, "dump.sql")
-	out, err := postgresCommand(ctx, "pg_dump", "-h", "127.0.0.1", "-p", strconv.Itoa(d.primary.Port), "-U", "postgres", "-f", d.dump, d.name).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("pg_dump: %w: %s", err, out)
-	}
-	return nil
+	var err error
+	d.dump, err = d.primary.Dump(ctx, d.name)
+	return err
 }
 
 // restore loses the database and its standby, and puts the dump into a new one.
 func (w *world) restore(ctx context.Context) error {
 	d := w.db
-	text, err := os.ReadFile(d.dump)
-	if err != nil {
-		return err
-	}
 	d.primary.Kill()
 	d.standby.Stop()
 	d.standby = nil
@@ -314,15 +307,8 @@ func (w *world) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dump := filepath.Join(next.Dir, "dump.sql")
-	if err := os.WriteFile(dump, text, 0o644); err != nil {
+	if err := next.Restore(ctx, d.name, d.dump); err != nil {
 		return err
-	}
-	for _, args := range [][]string{{"createdb", d.name}, {"psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump, d.name}} {
-		args := append([]string{args[0], "-h", "127.0.0.1", "-p", strconv.Itoa(next.Port), "-U", "postgres"}, args[1:]...)
-		if out, err := postgresCommand(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", args[0], err, out)
-		}
 	}
 	return w.succeed(ctx, next)
 }

@@ -1,7 +1,6 @@
 package chaos_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -49,7 +48,7 @@ type database struct {
 	clock            string // file that the servers' clock is stepped with
 	env              []string
 	pooler           *pooler // nil: reached directly
-	dump             string
+	dump             []byte
 }
 
 // world is a whole installation inside one network namespace.
@@ -251,16 +250,4 @@ func (p *pooler) lead(server int) error {
 		return err
 	}
 	return p.Signal(syscall.SIGHUP)
-}
-
-// command runs a program of Postgres as its user.
-func postgresCommand(ctx context.Context, name string, args ...string) *exec.Cmd {
-	bin, err := pgtest.BinDir()
-	if err != nil {
-		bin = ""
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: postgresUser()}
-	cmd.Dir = "/"
-	return cmd
 }
