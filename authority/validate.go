@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forgeyard/concurrency/shared/conffile"
+	"github.com/forgeyard/concurrency/shared/identity"
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/telemetry"
 )
@@ -79,7 +80,9 @@ func (t TLSConfig) validate(p *conffile.Problems) {
 	needFile(p, "tls.key", t.Key)
 	needFile(p, "tls.ca", t.CA)
 	if t.NodeCAKey != "" {
-		needFile(p, "tls.node_ca_key", t.NodeCAKey)
+		if _, err := identity.LoadCAFiles(t.CA, t.NodeCAKey, t.TrustDomain); err != nil {
+			p.Addf("tls.node_ca_key", "%q with tls.ca %q: %v", t.NodeCAKey, t.CA, err)
+		}
 	}
 	if t.TrustDomain == "" {
 		p.Addf("tls.trust_domain", "\"\": must not be empty")

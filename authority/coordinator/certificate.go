@@ -71,10 +71,12 @@ func (c *Coordinator) Enroll(ctx context.Context, token, node string, csrDER []b
 	if err := c.cfg.Issuer.Check(csrDER, node); err != nil {
 		return Enrolment{}, &InputError{Field: "csr_der", Value: clip(node), Problem: err.Error()}
 	}
-	if n, err := c.cfg.Store.Node(ctx, node); err != nil {
+	before, err := c.cfg.Store.Node(ctx, node)
+	if err != nil {
 		return Enrolment{}, err
-	} else if n.State == store.NodeRevoked {
-		return Enrolment{}, fmt.Errorf("%w: %s", ErrNodeRevoked, n.Refuses(store.Certificate{}))
+	}
+	if before.State == store.NodeRevoked {
+		return Enrolment{}, fmt.Errorf("%w: %s", ErrNodeRevoked, before.Refuses(store.Certificate{}))
 	}
 	spent, err := c.cfg.Store.SpendJoinToken(ctx, access.Hash(token))
 	if err != nil {
@@ -92,13 +94,20 @@ func (c *Coordinator) Enroll(ctx context.Context, token, node string, csrDER []b
 	if refusal := n.Refuses(issued); refusal != "" { // decided meanwhile
 		return Enrolment{}, fmt.Errorf("%w: %s", ErrNodeRevoked, refusal)
 	}
-	tenants := strings.Join(spent.Tenants, ", ")
-	err = c.cfg.Store.Record(ctx, lease.Audit{Actor: "token:" + spent.Fingerprint(), Action: "node-enrolled", Node: node, Reason: "for " + tenants})
+	return got, c.recordEnrolment(ctx, spent, before, node)
+}
+
+func (c *Coordinator) recordEnrolment(ctx context.Context, spent store.JoinToken, before store.Node, node string) error {
+	detail := "for " + strings.Join(spent.Tenants, ", ")
+	if end := before.Certificate.ExpiresAt; end.After(c.cfg.Clock.Now()) {
+		detail += "; it has a certificate until " + end.Format(time.RFC3339)
+	}
+	err := c.cfg.Store.Record(ctx, lease.Audit{Actor: "token:" + spent.Fingerprint(), Action: "node-enrolled", Node: node, Reason: detail})
 	if err != nil {
-		return Enrolment{}, fmt.Errorf("record enrolment: %w", err)
+		return fmt.Errorf("record enrolment: %w", err)
 	}
 	c.cfg.Log.Info("node enrolled", zap.String("node", node), zap.Strings("tenants", spent.Tenants), zap.String("token", spent.Fingerprint()))
-	return got, nil
+	return nil
 }
 
 func (c *Coordinator) issue(csrDER []byte, node string, tenants []string) (Enrolment, store.Certificate, error) {

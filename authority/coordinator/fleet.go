@@ -18,6 +18,12 @@ import (
 	"github.com/forgeyard/concurrency/shared/scope"
 )
 
+// Limits of the audit list.
+const (
+	defaultAudit = 100
+	maxAudit     = 10000
+)
+
 // ErrNodeRevoked says that a person has decided that the node may not act.
 var ErrNodeRevoked = errors.New(string(lease.NodeRevoked))
 
@@ -44,16 +50,12 @@ func (c *Coordinator) RevokeNode(ctx context.Context, p access.Person, name, rea
 	return c.part(ctx, lease.RevokeRequest{Node: name, Actor: p.Principal(), Reason: reason})
 }
 
-// RestoreNode lets a revoked node come again with the certificate that it has.
+// RestoreNode lets a revoked node come again with the certificate that it has,
+// and a removed one with a certificate that is made from now on.
 func (c *Coordinator) RestoreNode(ctx context.Context, p access.Person, name, reason string) error {
 	n, err := c.decidable(ctx, p, name, &reason)
-	switch {
-	case err != nil:
+	if err != nil || n.State == store.NodeAdmitted || n.State == "" {
 		return err
-	case n.State == store.NodeAdmitted:
-		return nil
-	case n.State != store.NodeRevoked:
-		return &InputError{Field: "node", Value: name, Problem: "is not revoked: a removed node comes back by enrolling anew"}
 	}
 	return c.decide(ctx, p, name, n.State, store.NodeAdmitted, reason)
 }
@@ -211,4 +213,30 @@ func (c *Coordinator) Fleet(ctx context.Context, p access.Person) ([]NodeRow, er
 	}
 	slices.SortFunc(rows, func(a, b NodeRow) int { return strings.Compare(a.Name, b.Name) })
 	return rows, nil
+}
+
+// Audit lists who did what to one scope, or, without a scope, to nodes and join
+// tokens, which is for administrators of every tenant.
+func (c *Coordinator) Audit(ctx context.Context, p access.Person, of string, limit int) ([]lease.Audit, error) {
+	if limit <= 0 {
+		limit = defaultAudit
+	}
+	limit = min(limit, maxAudit)
+	if of != "" {
+		if err := mayRead(p); err != nil {
+			return nil, err
+		}
+		view, err := c.visible(ctx, p, of)
+		if err != nil {
+			return nil, err
+		}
+		return c.cfg.Store.Audit(ctx, view.Record.Scope, limit)
+	}
+	if err := p.May(access.Admin); err != nil {
+		return nil, err
+	}
+	if !p.Sees(access.AllTenants) {
+		return nil, fmt.Errorf("%w: nodes and join tokens of every tenant are in that list", access.ErrDenied)
+	}
+	return c.cfg.Store.Audit(ctx, scope.Scope{}, limit)
 }

@@ -81,6 +81,23 @@ func (s *People) RemoveNode(ctx context.Context, r *pb.RemoveNodeRequest) (*pb.R
 	return &pb.RemoveNodeResponse{Leases: int32(left.Leases), SilentIn: durationpb.New(left.SilentIn)}, nil
 }
 
+// ListAudit implements the service.
+func (s *People) ListAudit(ctx context.Context, r *pb.ListAuditRequest) (*pb.ListAuditResponse, error) {
+	p, err := access.PersonOf(ctx)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	lines, err := s.Coordinator.Audit(ctx, p, r.GetScope(), int(r.GetLimit()))
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	out := &pb.ListAuditResponse{}
+	for _, a := range lines {
+		out.Entries = append(out.Entries, toAudit(a))
+	}
+	return out, nil
+}
+
 // CreateJoinToken implements the service.
 func (s *People) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
 	p, err := access.PersonOf(ctx)

@@ -90,7 +90,8 @@ type Fleet interface {
 	// Nodes lists them by name; Refused only those that are not admitted.
 	Nodes(ctx context.Context) ([]Node, error)
 	Refused(ctx context.Context) ([]string, error)
-	// ChangeNode writes a decision and its audit line, both or none. It fails
+	// ChangeNode writes a decision and its audit line, both or none. A removed
+	// node that is admitted is so with certificates issued from now on. It fails
 	// with ErrConflict when the node's state is not c.From any more.
 	ChangeNode(ctx context.Context, c NodeChange) error
 

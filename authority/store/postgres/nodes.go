@@ -67,7 +67,8 @@ func (s *Store) Refused(ctx context.Context) ([]string, error) {
 func (s *Store) ChangeNode(ctx context.Context, c store.NodeChange) error {
 	const line = `INSERT INTO audit (at, actor, action, scope, lease, node, epoch, reason)
 		SELECT clock_timestamp(), $3::text, 'node-' || $2::text, '', '', changed.name, 0, $4::text FROM changed`
-	query := `WITH changed AS (UPDATE node SET state = $2, changed_by = $3, reason = $4, changed_at = clock_timestamp()
+	query := `WITH changed AS (UPDATE node SET state = $2, changed_by = $3, reason = $4, changed_at = clock_timestamp(),
+		admit_from = CASE WHEN state = 'removed' AND $2::text = 'admitted' THEN clock_timestamp() ELSE admit_from END
 		WHERE name = $1 AND state = $5 RETURNING name) ` + line
 	if c.From == "" {
 		query = `WITH changed AS (INSERT INTO node (name, tenants, state, changed_by, reason, changed_at, issuer)

@@ -74,7 +74,8 @@ func (s *Store) Refused(ctx context.Context) ([]string, error) {
 // ChangeNode implements store.Fleet.
 func (s *Store) ChangeNode(ctx context.Context, c store.NodeChange) error {
 	return s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
-		query := `UPDATE node SET state = :to, changed_by = :by, reason = :reason, changed_at = :now WHERE name = :name AND state = :from`
+		query := `UPDATE node SET state = :to, changed_by = :by, reason = :reason, changed_at = :now,
+			admit_from = CASE WHEN state = 'removed' AND :to = 'admitted' THEN :now ELSE admit_from END WHERE name = :name AND state = :from`
 		if c.From == "" {
 			query = `INSERT INTO node (name, tenants, state, reason, changed_by, changed_at, admit_from, issuer, issued_at, expires_at, seen_at)
 				VALUES (:name, '[]', :to, :reason, :by, :now, 0, :from, 0, 0, 0) ON CONFLICT (name) DO NOTHING`

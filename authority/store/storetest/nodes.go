@@ -17,6 +17,7 @@ func nodeCases() []Case {
 		{"node/what it came with comes back, its state stays", nodeSeen},
 		{"node/a decision and its audit line, once", nodeChanged},
 		{"node/an enrolment admits a removed node from that certificate on, and no revoked one", nodeEnrolled},
+		{"node/a removed node that is admitted again needs another certificate", nodeReadmitted},
 		{"join token/listed without its secret and dropped", tokenListed},
 		{"join token/pruned when it has expired for long", tokenPruned},
 		{"audit/a line of its own", auditRecorded},
@@ -104,6 +105,29 @@ func nodeEnrolled(t *testing.T, b *Bench) {
 		require.Equal(t, store.NodeAdmitted, n.State)
 		require.Equal(t, b.certificate("ca", 2).IssuedAt, n.AdmitFrom)
 	}
+}
+
+func nodeReadmitted(t *testing.T, b *Bench) {
+	old := b.certificate("ca", -10)
+	_, err := b.Store.SeeNode(t.Context(), "n1", []string{"acme"}, old, false)
+	require.NoError(t, err)
+	for _, to := range []store.NodeState{store.NodeRevoked, store.NodeAdmitted} {
+		n, err := b.Store.Node(t.Context(), "n1")
+		require.NoError(t, err)
+		require.NoError(t, b.Store.ChangeNode(t.Context(), store.NodeChange{Name: "n1", From: n.State, To: to, By: "p", Reason: "r"}))
+	}
+	n, err := b.Store.Node(t.Context(), "n1")
+	require.NoError(t, err)
+	require.Empty(t, n.Refuses(old), "a restored node keeps its certificate")
+	for _, to := range []store.NodeState{store.NodeRemoved, store.NodeAdmitted} {
+		require.NoError(t, b.Store.ChangeNode(t.Context(), store.NodeChange{Name: "n1", From: n.State, To: to, By: "p", Reason: "r"}))
+		if n, err = b.Store.Node(t.Context(), "n1"); to == store.NodeRemoved {
+			require.NotEmpty(t, n.Refuses(b.certificate("ca", 10)))
+		}
+		require.NoError(t, err)
+	}
+	require.NotEmpty(t, n.Refuses(old), "a removed one does not")
+	require.Empty(t, n.Refuses(b.certificate("ca", 10)))
 }
 
 func tokenListed(t *testing.T, b *Bench) {

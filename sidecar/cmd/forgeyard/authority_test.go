@@ -115,6 +115,13 @@ func (scripted) ListNodes(context.Context, *pb.ListNodesRequest) (*pb.ListNodesR
 	}}, nil
 }
 
+func (scripted) ListAudit(context.Context, *pb.ListAuditRequest) (*pb.ListAuditResponse, error) {
+	return &pb.ListAuditResponse{Entries: []*pb.AuditEntry{
+		{At: at(3), Actor: "person:ann", Action: "node-revoked", Node: "node-a", Reason: "stolen"},
+		{At: at(1), Actor: "token:00112233445566ff", Action: "node-enrolled", Node: "node-a", Reason: "for acme"},
+	}}, nil
+}
+
 func (scripted) RevokeNode(_ context.Context, r *pb.RevokeNodeRequest) (*pb.RevokeNodeResponse, error) {
 	return &pb.RevokeNodeResponse{Leases: int32(len(r.GetReason())), SilentIn: durationpb.New(17500 * time.Millisecond)}, nil
 }

@@ -8,7 +8,7 @@ import (
 
 func (a *app) concurrencyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "concurrency", Short: "What the authority knows"}
-	cmd.AddCommand(a.statusCommand(), a.leasesCommand(), a.nodesCommand(), a.effectsCommand(), a.explainCommand(), a.forceCommand(),
+	cmd.AddCommand(a.statusCommand(), a.leasesCommand(), a.nodesCommand(), a.effectsCommand(), a.explainCommand(), a.auditCommand(), a.forceCommand(),
 		a.blockedCommand(), a.evidenceCommand(), a.reconcileCommand(), a.resolveCommand())
 	return cmd
 }

@@ -60,6 +60,7 @@ func TestRenderedAnswers(t *testing.T) {
 		"nodes-remove.txt":  {"concurrency", "nodes", "remove", "node-a", "--reason", "scrapped"},
 		"tokens.txt":        {"token", "list"},
 		"token-revoke.txt":  {"token", "revoke", "00112233445566ff"},
+		"audit.txt":         {"concurrency", "audit"},
 		"effects.txt":       {"concurrency", "effects"},
 		"explain.txt":       {"concurrency", "explain", prod},
 		"explain.json":      {"concurrency", "explain", prod, "-o", "json"},

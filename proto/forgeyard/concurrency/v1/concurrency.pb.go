@@ -1788,6 +1788,102 @@ func (*RestoreNodeResponse) Descriptor() ([]byte, []int) {
 	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{26}
 }
 
+type ListAuditRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scope         string                 `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`  // empty: nodes and join tokens, for administrators
+	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = 100
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditRequest) Reset() {
+	*x = ListAuditRequest{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditRequest) ProtoMessage() {}
+
+func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ListAuditRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListAuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*AuditEntry          `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditResponse) Reset() {
+	*x = ListAuditResponse{}
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditResponse) ProtoMessage() {}
+
+func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditResponse) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListAuditResponse) GetEntries() []*AuditEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
 type RemoveNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -1798,7 +1894,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[27]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1906,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[27]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1919,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{27}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -1850,7 +1946,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[28]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1958,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[28]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1971,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{28}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RemoveNodeResponse) GetLeases() int32 {
@@ -1903,7 +1999,7 @@ type EnrollRequest struct {
 
 func (x *EnrollRequest) Reset() {
 	*x = EnrollRequest{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[29]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2011,7 @@ func (x *EnrollRequest) String() string {
 func (*EnrollRequest) ProtoMessage() {}
 
 func (x *EnrollRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[29]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2024,7 @@ func (x *EnrollRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrollRequest.ProtoReflect.Descriptor instead.
 func (*EnrollRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{29}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EnrollRequest) GetToken() string {
@@ -1962,7 +2058,7 @@ type EnrollResponse struct {
 
 func (x *EnrollResponse) Reset() {
 	*x = EnrollResponse{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[30]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2070,7 @@ func (x *EnrollResponse) String() string {
 func (*EnrollResponse) ProtoMessage() {}
 
 func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[30]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2083,7 @@ func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrollResponse.ProtoReflect.Descriptor instead.
 func (*EnrollResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{30}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EnrollResponse) GetCertificateChainDer() [][]byte {
@@ -2012,7 +2108,7 @@ type ListBlockedRequest struct {
 
 func (x *ListBlockedRequest) Reset() {
 	*x = ListBlockedRequest{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[31]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2120,7 @@ func (x *ListBlockedRequest) String() string {
 func (*ListBlockedRequest) ProtoMessage() {}
 
 func (x *ListBlockedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[31]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2133,7 @@ func (x *ListBlockedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockedRequest.ProtoReflect.Descriptor instead.
 func (*ListBlockedRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{31}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{33}
 }
 
 type ListBlockedResponse struct {
@@ -2049,7 +2145,7 @@ type ListBlockedResponse struct {
 
 func (x *ListBlockedResponse) Reset() {
 	*x = ListBlockedResponse{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[32]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2157,7 @@ func (x *ListBlockedResponse) String() string {
 func (*ListBlockedResponse) ProtoMessage() {}
 
 func (x *ListBlockedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[32]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2170,7 @@ func (x *ListBlockedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlockedResponse.ProtoReflect.Descriptor instead.
 func (*ListBlockedResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{32}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListBlockedResponse) GetScopes() []*ClosedState {
@@ -2093,7 +2189,7 @@ type GetEvidenceRequest struct {
 
 func (x *GetEvidenceRequest) Reset() {
 	*x = GetEvidenceRequest{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[33]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2201,7 @@ func (x *GetEvidenceRequest) String() string {
 func (*GetEvidenceRequest) ProtoMessage() {}
 
 func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[33]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2214,7 @@ func (x *GetEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*GetEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{33}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetEvidenceRequest) GetScope() string {
@@ -2137,7 +2233,7 @@ type GetEvidenceResponse struct {
 
 func (x *GetEvidenceResponse) Reset() {
 	*x = GetEvidenceResponse{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[34]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2245,7 @@ func (x *GetEvidenceResponse) String() string {
 func (*GetEvidenceResponse) ProtoMessage() {}
 
 func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[34]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2258,7 @@ func (x *GetEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*GetEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{34}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetEvidenceResponse) GetEvidence() *Evidence {
@@ -2184,7 +2280,7 @@ type ReconcileScopeRequest struct {
 
 func (x *ReconcileScopeRequest) Reset() {
 	*x = ReconcileScopeRequest{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[35]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +2292,7 @@ func (x *ReconcileScopeRequest) String() string {
 func (*ReconcileScopeRequest) ProtoMessage() {}
 
 func (x *ReconcileScopeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[35]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +2305,7 @@ func (x *ReconcileScopeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileScopeRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileScopeRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{35}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReconcileScopeRequest) GetCommandId() string {
@@ -2250,7 +2346,7 @@ type ReconcileScopeResponse struct {
 
 func (x *ReconcileScopeResponse) Reset() {
 	*x = ReconcileScopeResponse{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[36]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2358,7 @@ func (x *ReconcileScopeResponse) String() string {
 func (*ReconcileScopeResponse) ProtoMessage() {}
 
 func (x *ReconcileScopeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[36]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2371,7 @@ func (x *ReconcileScopeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileScopeResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileScopeResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{36}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReconcileScopeResponse) GetAnswer() *Answer {
@@ -2305,7 +2401,7 @@ type ResolveScopeRequest struct {
 
 func (x *ResolveScopeRequest) Reset() {
 	*x = ResolveScopeRequest{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[37]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2413,7 @@ func (x *ResolveScopeRequest) String() string {
 func (*ResolveScopeRequest) ProtoMessage() {}
 
 func (x *ResolveScopeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[37]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2426,7 @@ func (x *ResolveScopeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveScopeRequest.ProtoReflect.Descriptor instead.
 func (*ResolveScopeRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{37}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResolveScopeRequest) GetCommandId() string {
@@ -2377,7 +2473,7 @@ type ResolveScopeResponse struct {
 
 func (x *ResolveScopeResponse) Reset() {
 	*x = ResolveScopeResponse{}
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[38]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2485,7 @@ func (x *ResolveScopeResponse) String() string {
 func (*ResolveScopeResponse) ProtoMessage() {}
 
 func (x *ResolveScopeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[38]
+	mi := &file_forgeyard_concurrency_v1_concurrency_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2498,7 @@ func (x *ResolveScopeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveScopeResponse.ProtoReflect.Descriptor instead.
 func (*ResolveScopeResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{38}
+	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResolveScopeResponse) GetAnswer() *Answer {
@@ -2557,7 +2653,12 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\x12RestoreNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x15\n" +
-	"\x13RestoreNodeResponse\"?\n" +
+	"\x13RestoreNodeResponse\">\n" +
+	"\x10ListAuditRequest\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"S\n" +
+	"\x11ListAuditResponse\x12>\n" +
+	"\aentries\x18\x01 \x03(\v2$.forgeyard.concurrency.v1.AuditEntryR\aentries\"?\n" +
 	"\x11RemoveNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"d\n" +
@@ -2595,7 +2696,7 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\x06reopen\x18\x04 \x01(\bR\x06reopen\x12\x12\n" +
 	"\x04seen\x18\x05 \x01(\tR\x04seen\"P\n" +
 	"\x14ResolveScopeResponse\x128\n" +
-	"\x06answer\x18\x01 \x01(\v2 .forgeyard.concurrency.v1.AnswerR\x06answer2\xf2\r\n" +
+	"\x06answer\x18\x01 \x01(\v2 .forgeyard.concurrency.v1.AnswerR\x06answer2\xd8\x0e\n" +
 	"\x12ConcurrencyService\x12d\n" +
 	"\tGetStatus\x12*.forgeyard.concurrency.v1.GetStatusRequest\x1a+.forgeyard.concurrency.v1.GetStatusResponse\x12g\n" +
 	"\n" +
@@ -2615,7 +2716,8 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"RevokeNode\x12+.forgeyard.concurrency.v1.RevokeNodeRequest\x1a,.forgeyard.concurrency.v1.RevokeNodeResponse\x12j\n" +
 	"\vRestoreNode\x12,.forgeyard.concurrency.v1.RestoreNodeRequest\x1a-.forgeyard.concurrency.v1.RestoreNodeResponse\x12g\n" +
 	"\n" +
-	"RemoveNode\x12+.forgeyard.concurrency.v1.RemoveNodeRequest\x1a,.forgeyard.concurrency.v1.RemoveNodeResponse2p\n" +
+	"RemoveNode\x12+.forgeyard.concurrency.v1.RemoveNodeRequest\x1a,.forgeyard.concurrency.v1.RemoveNodeResponse\x12d\n" +
+	"\tListAudit\x12*.forgeyard.concurrency.v1.ListAuditRequest\x1a+.forgeyard.concurrency.v1.ListAuditResponse2p\n" +
 	"\x11EnrollmentService\x12[\n" +
 	"\x06Enroll\x12'.forgeyard.concurrency.v1.EnrollRequest\x1a(.forgeyard.concurrency.v1.EnrollResponseBOZMgithub.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1;concurrencyv1b\x06proto3"
 
@@ -2631,7 +2733,7 @@ func file_forgeyard_concurrency_v1_concurrency_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_concurrency_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_concurrency_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_forgeyard_concurrency_v1_concurrency_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_forgeyard_concurrency_v1_concurrency_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),        // 0: forgeyard.concurrency.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),       // 1: forgeyard.concurrency.v1.GetStatusResponse
@@ -2660,108 +2762,113 @@ var file_forgeyard_concurrency_v1_concurrency_proto_goTypes = []any{
 	(*RevokeNodeResponse)(nil),      // 24: forgeyard.concurrency.v1.RevokeNodeResponse
 	(*RestoreNodeRequest)(nil),      // 25: forgeyard.concurrency.v1.RestoreNodeRequest
 	(*RestoreNodeResponse)(nil),     // 26: forgeyard.concurrency.v1.RestoreNodeResponse
-	(*RemoveNodeRequest)(nil),       // 27: forgeyard.concurrency.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),      // 28: forgeyard.concurrency.v1.RemoveNodeResponse
-	(*EnrollRequest)(nil),           // 29: forgeyard.concurrency.v1.EnrollRequest
-	(*EnrollResponse)(nil),          // 30: forgeyard.concurrency.v1.EnrollResponse
-	(*ListBlockedRequest)(nil),      // 31: forgeyard.concurrency.v1.ListBlockedRequest
-	(*ListBlockedResponse)(nil),     // 32: forgeyard.concurrency.v1.ListBlockedResponse
-	(*GetEvidenceRequest)(nil),      // 33: forgeyard.concurrency.v1.GetEvidenceRequest
-	(*GetEvidenceResponse)(nil),     // 34: forgeyard.concurrency.v1.GetEvidenceResponse
-	(*ReconcileScopeRequest)(nil),   // 35: forgeyard.concurrency.v1.ReconcileScopeRequest
-	(*ReconcileScopeResponse)(nil),  // 36: forgeyard.concurrency.v1.ReconcileScopeResponse
-	(*ResolveScopeRequest)(nil),     // 37: forgeyard.concurrency.v1.ResolveScopeRequest
-	(*ResolveScopeResponse)(nil),    // 38: forgeyard.concurrency.v1.ResolveScopeResponse
-	(*durationpb.Duration)(nil),     // 39: google.protobuf.Duration
-	(*Lease)(nil),                   // 40: forgeyard.concurrency.v1.Lease
-	(*SetVersion)(nil),              // 41: forgeyard.concurrency.v1.SetVersion
-	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
-	(*Effect)(nil),                  // 43: forgeyard.concurrency.v1.Effect
-	(*Summary)(nil),                 // 44: forgeyard.concurrency.v1.Summary
-	(*Hold)(nil),                    // 45: forgeyard.concurrency.v1.Hold
-	(*Answer)(nil),                  // 46: forgeyard.concurrency.v1.Answer
-	(*ClosedState)(nil),             // 47: forgeyard.concurrency.v1.ClosedState
-	(*Evidence)(nil),                // 48: forgeyard.concurrency.v1.Evidence
-	(*Resolution)(nil),              // 49: forgeyard.concurrency.v1.Resolution
+	(*ListAuditRequest)(nil),        // 27: forgeyard.concurrency.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),       // 28: forgeyard.concurrency.v1.ListAuditResponse
+	(*RemoveNodeRequest)(nil),       // 29: forgeyard.concurrency.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),      // 30: forgeyard.concurrency.v1.RemoveNodeResponse
+	(*EnrollRequest)(nil),           // 31: forgeyard.concurrency.v1.EnrollRequest
+	(*EnrollResponse)(nil),          // 32: forgeyard.concurrency.v1.EnrollResponse
+	(*ListBlockedRequest)(nil),      // 33: forgeyard.concurrency.v1.ListBlockedRequest
+	(*ListBlockedResponse)(nil),     // 34: forgeyard.concurrency.v1.ListBlockedResponse
+	(*GetEvidenceRequest)(nil),      // 35: forgeyard.concurrency.v1.GetEvidenceRequest
+	(*GetEvidenceResponse)(nil),     // 36: forgeyard.concurrency.v1.GetEvidenceResponse
+	(*ReconcileScopeRequest)(nil),   // 37: forgeyard.concurrency.v1.ReconcileScopeRequest
+	(*ReconcileScopeResponse)(nil),  // 38: forgeyard.concurrency.v1.ReconcileScopeResponse
+	(*ResolveScopeRequest)(nil),     // 39: forgeyard.concurrency.v1.ResolveScopeRequest
+	(*ResolveScopeResponse)(nil),    // 40: forgeyard.concurrency.v1.ResolveScopeResponse
+	(*durationpb.Duration)(nil),     // 41: google.protobuf.Duration
+	(*Lease)(nil),                   // 42: forgeyard.concurrency.v1.Lease
+	(*SetVersion)(nil),              // 43: forgeyard.concurrency.v1.SetVersion
+	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
+	(*Effect)(nil),                  // 45: forgeyard.concurrency.v1.Effect
+	(*Summary)(nil),                 // 46: forgeyard.concurrency.v1.Summary
+	(*Hold)(nil),                    // 47: forgeyard.concurrency.v1.Hold
+	(*Answer)(nil),                  // 48: forgeyard.concurrency.v1.Answer
+	(*ClosedState)(nil),             // 49: forgeyard.concurrency.v1.ClosedState
+	(*Evidence)(nil),                // 50: forgeyard.concurrency.v1.Evidence
+	(*Resolution)(nil),              // 51: forgeyard.concurrency.v1.Resolution
 }
 var file_forgeyard_concurrency_v1_concurrency_proto_depIdxs = []int32{
-	39, // 0: forgeyard.concurrency.v1.GetStatusResponse.time_pause_remaining:type_name -> google.protobuf.Duration
+	41, // 0: forgeyard.concurrency.v1.GetStatusResponse.time_pause_remaining:type_name -> google.protobuf.Duration
 	4,  // 1: forgeyard.concurrency.v1.ListLeasesResponse.leases:type_name -> forgeyard.concurrency.v1.LeaseRow
-	40, // 2: forgeyard.concurrency.v1.LeaseRow.lease:type_name -> forgeyard.concurrency.v1.Lease
-	39, // 3: forgeyard.concurrency.v1.LeaseRow.expires_in:type_name -> google.protobuf.Duration
+	42, // 2: forgeyard.concurrency.v1.LeaseRow.lease:type_name -> forgeyard.concurrency.v1.Lease
+	41, // 3: forgeyard.concurrency.v1.LeaseRow.expires_in:type_name -> google.protobuf.Duration
 	7,  // 4: forgeyard.concurrency.v1.ListNodesResponse.nodes:type_name -> forgeyard.concurrency.v1.Node
-	39, // 5: forgeyard.concurrency.v1.Node.expires_in:type_name -> google.protobuf.Duration
-	41, // 6: forgeyard.concurrency.v1.Node.version:type_name -> forgeyard.concurrency.v1.SetVersion
-	41, // 7: forgeyard.concurrency.v1.Node.applied:type_name -> forgeyard.concurrency.v1.SetVersion
-	42, // 8: forgeyard.concurrency.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	39, // 9: forgeyard.concurrency.v1.Node.ttl:type_name -> google.protobuf.Duration
-	42, // 10: forgeyard.concurrency.v1.Node.changed_at:type_name -> google.protobuf.Timestamp
-	42, // 11: forgeyard.concurrency.v1.Node.certificate_expires_at:type_name -> google.protobuf.Timestamp
-	43, // 12: forgeyard.concurrency.v1.ListEffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
-	44, // 13: forgeyard.concurrency.v1.ExplainScopeResponse.holder:type_name -> forgeyard.concurrency.v1.Summary
-	45, // 14: forgeyard.concurrency.v1.ExplainScopeResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
-	40, // 15: forgeyard.concurrency.v1.ExplainScopeResponse.recent:type_name -> forgeyard.concurrency.v1.Lease
+	41, // 5: forgeyard.concurrency.v1.Node.expires_in:type_name -> google.protobuf.Duration
+	43, // 6: forgeyard.concurrency.v1.Node.version:type_name -> forgeyard.concurrency.v1.SetVersion
+	43, // 7: forgeyard.concurrency.v1.Node.applied:type_name -> forgeyard.concurrency.v1.SetVersion
+	44, // 8: forgeyard.concurrency.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	41, // 9: forgeyard.concurrency.v1.Node.ttl:type_name -> google.protobuf.Duration
+	44, // 10: forgeyard.concurrency.v1.Node.changed_at:type_name -> google.protobuf.Timestamp
+	44, // 11: forgeyard.concurrency.v1.Node.certificate_expires_at:type_name -> google.protobuf.Timestamp
+	45, // 12: forgeyard.concurrency.v1.ListEffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
+	46, // 13: forgeyard.concurrency.v1.ExplainScopeResponse.holder:type_name -> forgeyard.concurrency.v1.Summary
+	47, // 14: forgeyard.concurrency.v1.ExplainScopeResponse.holds:type_name -> forgeyard.concurrency.v1.Hold
+	42, // 15: forgeyard.concurrency.v1.ExplainScopeResponse.recent:type_name -> forgeyard.concurrency.v1.Lease
 	13, // 16: forgeyard.concurrency.v1.ExplainScopeResponse.audit:type_name -> forgeyard.concurrency.v1.AuditEntry
 	12, // 17: forgeyard.concurrency.v1.ExplainScopeResponse.policy:type_name -> forgeyard.concurrency.v1.Policy
-	39, // 18: forgeyard.concurrency.v1.Policy.min_ttl:type_name -> google.protobuf.Duration
-	39, // 19: forgeyard.concurrency.v1.Policy.max_ttl:type_name -> google.protobuf.Duration
-	39, // 20: forgeyard.concurrency.v1.Policy.lock_delay:type_name -> google.protobuf.Duration
-	39, // 21: forgeyard.concurrency.v1.Policy.claim_timeout:type_name -> google.protobuf.Duration
-	39, // 22: forgeyard.concurrency.v1.Policy.max_hold:type_name -> google.protobuf.Duration
-	42, // 23: forgeyard.concurrency.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	46, // 24: forgeyard.concurrency.v1.ForceReleaseResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
-	39, // 25: forgeyard.concurrency.v1.CreateJoinTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	41, // 18: forgeyard.concurrency.v1.Policy.min_ttl:type_name -> google.protobuf.Duration
+	41, // 19: forgeyard.concurrency.v1.Policy.max_ttl:type_name -> google.protobuf.Duration
+	41, // 20: forgeyard.concurrency.v1.Policy.lock_delay:type_name -> google.protobuf.Duration
+	41, // 21: forgeyard.concurrency.v1.Policy.claim_timeout:type_name -> google.protobuf.Duration
+	41, // 22: forgeyard.concurrency.v1.Policy.max_hold:type_name -> google.protobuf.Duration
+	44, // 23: forgeyard.concurrency.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	48, // 24: forgeyard.concurrency.v1.ForceReleaseResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
+	41, // 25: forgeyard.concurrency.v1.CreateJoinTokenRequest.valid_for:type_name -> google.protobuf.Duration
 	20, // 26: forgeyard.concurrency.v1.ListJoinTokensResponse.tokens:type_name -> forgeyard.concurrency.v1.JoinToken
-	42, // 27: forgeyard.concurrency.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	42, // 28: forgeyard.concurrency.v1.JoinToken.made_at:type_name -> google.protobuf.Timestamp
-	39, // 29: forgeyard.concurrency.v1.RevokeNodeResponse.silent_in:type_name -> google.protobuf.Duration
-	39, // 30: forgeyard.concurrency.v1.RemoveNodeResponse.silent_in:type_name -> google.protobuf.Duration
-	47, // 31: forgeyard.concurrency.v1.ListBlockedResponse.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
-	48, // 32: forgeyard.concurrency.v1.GetEvidenceResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
-	39, // 33: forgeyard.concurrency.v1.ReconcileScopeRequest.keep_for:type_name -> google.protobuf.Duration
-	46, // 34: forgeyard.concurrency.v1.ReconcileScopeResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
-	48, // 35: forgeyard.concurrency.v1.ReconcileScopeResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
-	49, // 36: forgeyard.concurrency.v1.ResolveScopeRequest.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
-	46, // 37: forgeyard.concurrency.v1.ResolveScopeResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
-	0,  // 38: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:input_type -> forgeyard.concurrency.v1.GetStatusRequest
-	2,  // 39: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:input_type -> forgeyard.concurrency.v1.ListLeasesRequest
-	5,  // 40: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:input_type -> forgeyard.concurrency.v1.ListNodesRequest
-	8,  // 41: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:input_type -> forgeyard.concurrency.v1.ListEffectsRequest
-	10, // 42: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:input_type -> forgeyard.concurrency.v1.ExplainScopeRequest
-	14, // 43: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:input_type -> forgeyard.concurrency.v1.ForceReleaseRequest
-	31, // 44: forgeyard.concurrency.v1.ConcurrencyService.ListBlocked:input_type -> forgeyard.concurrency.v1.ListBlockedRequest
-	33, // 45: forgeyard.concurrency.v1.ConcurrencyService.GetEvidence:input_type -> forgeyard.concurrency.v1.GetEvidenceRequest
-	35, // 46: forgeyard.concurrency.v1.ConcurrencyService.ReconcileScope:input_type -> forgeyard.concurrency.v1.ReconcileScopeRequest
-	37, // 47: forgeyard.concurrency.v1.ConcurrencyService.ResolveScope:input_type -> forgeyard.concurrency.v1.ResolveScopeRequest
-	16, // 48: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:input_type -> forgeyard.concurrency.v1.CreateJoinTokenRequest
-	18, // 49: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:input_type -> forgeyard.concurrency.v1.ListJoinTokensRequest
-	21, // 50: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:input_type -> forgeyard.concurrency.v1.RevokeJoinTokenRequest
-	23, // 51: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:input_type -> forgeyard.concurrency.v1.RevokeNodeRequest
-	25, // 52: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:input_type -> forgeyard.concurrency.v1.RestoreNodeRequest
-	27, // 53: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:input_type -> forgeyard.concurrency.v1.RemoveNodeRequest
-	29, // 54: forgeyard.concurrency.v1.EnrollmentService.Enroll:input_type -> forgeyard.concurrency.v1.EnrollRequest
-	1,  // 55: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:output_type -> forgeyard.concurrency.v1.GetStatusResponse
-	3,  // 56: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:output_type -> forgeyard.concurrency.v1.ListLeasesResponse
-	6,  // 57: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:output_type -> forgeyard.concurrency.v1.ListNodesResponse
-	9,  // 58: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:output_type -> forgeyard.concurrency.v1.ListEffectsResponse
-	11, // 59: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:output_type -> forgeyard.concurrency.v1.ExplainScopeResponse
-	15, // 60: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:output_type -> forgeyard.concurrency.v1.ForceReleaseResponse
-	32, // 61: forgeyard.concurrency.v1.ConcurrencyService.ListBlocked:output_type -> forgeyard.concurrency.v1.ListBlockedResponse
-	34, // 62: forgeyard.concurrency.v1.ConcurrencyService.GetEvidence:output_type -> forgeyard.concurrency.v1.GetEvidenceResponse
-	36, // 63: forgeyard.concurrency.v1.ConcurrencyService.ReconcileScope:output_type -> forgeyard.concurrency.v1.ReconcileScopeResponse
-	38, // 64: forgeyard.concurrency.v1.ConcurrencyService.ResolveScope:output_type -> forgeyard.concurrency.v1.ResolveScopeResponse
-	17, // 65: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:output_type -> forgeyard.concurrency.v1.CreateJoinTokenResponse
-	19, // 66: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:output_type -> forgeyard.concurrency.v1.ListJoinTokensResponse
-	22, // 67: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:output_type -> forgeyard.concurrency.v1.RevokeJoinTokenResponse
-	24, // 68: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:output_type -> forgeyard.concurrency.v1.RevokeNodeResponse
-	26, // 69: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:output_type -> forgeyard.concurrency.v1.RestoreNodeResponse
-	28, // 70: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:output_type -> forgeyard.concurrency.v1.RemoveNodeResponse
-	30, // 71: forgeyard.concurrency.v1.EnrollmentService.Enroll:output_type -> forgeyard.concurrency.v1.EnrollResponse
-	55, // [55:72] is the sub-list for method output_type
-	38, // [38:55] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	44, // 27: forgeyard.concurrency.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	44, // 28: forgeyard.concurrency.v1.JoinToken.made_at:type_name -> google.protobuf.Timestamp
+	41, // 29: forgeyard.concurrency.v1.RevokeNodeResponse.silent_in:type_name -> google.protobuf.Duration
+	13, // 30: forgeyard.concurrency.v1.ListAuditResponse.entries:type_name -> forgeyard.concurrency.v1.AuditEntry
+	41, // 31: forgeyard.concurrency.v1.RemoveNodeResponse.silent_in:type_name -> google.protobuf.Duration
+	49, // 32: forgeyard.concurrency.v1.ListBlockedResponse.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
+	50, // 33: forgeyard.concurrency.v1.GetEvidenceResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
+	41, // 34: forgeyard.concurrency.v1.ReconcileScopeRequest.keep_for:type_name -> google.protobuf.Duration
+	48, // 35: forgeyard.concurrency.v1.ReconcileScopeResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
+	50, // 36: forgeyard.concurrency.v1.ReconcileScopeResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
+	51, // 37: forgeyard.concurrency.v1.ResolveScopeRequest.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
+	48, // 38: forgeyard.concurrency.v1.ResolveScopeResponse.answer:type_name -> forgeyard.concurrency.v1.Answer
+	0,  // 39: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:input_type -> forgeyard.concurrency.v1.GetStatusRequest
+	2,  // 40: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:input_type -> forgeyard.concurrency.v1.ListLeasesRequest
+	5,  // 41: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:input_type -> forgeyard.concurrency.v1.ListNodesRequest
+	8,  // 42: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:input_type -> forgeyard.concurrency.v1.ListEffectsRequest
+	10, // 43: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:input_type -> forgeyard.concurrency.v1.ExplainScopeRequest
+	14, // 44: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:input_type -> forgeyard.concurrency.v1.ForceReleaseRequest
+	33, // 45: forgeyard.concurrency.v1.ConcurrencyService.ListBlocked:input_type -> forgeyard.concurrency.v1.ListBlockedRequest
+	35, // 46: forgeyard.concurrency.v1.ConcurrencyService.GetEvidence:input_type -> forgeyard.concurrency.v1.GetEvidenceRequest
+	37, // 47: forgeyard.concurrency.v1.ConcurrencyService.ReconcileScope:input_type -> forgeyard.concurrency.v1.ReconcileScopeRequest
+	39, // 48: forgeyard.concurrency.v1.ConcurrencyService.ResolveScope:input_type -> forgeyard.concurrency.v1.ResolveScopeRequest
+	16, // 49: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:input_type -> forgeyard.concurrency.v1.CreateJoinTokenRequest
+	18, // 50: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:input_type -> forgeyard.concurrency.v1.ListJoinTokensRequest
+	21, // 51: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:input_type -> forgeyard.concurrency.v1.RevokeJoinTokenRequest
+	23, // 52: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:input_type -> forgeyard.concurrency.v1.RevokeNodeRequest
+	25, // 53: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:input_type -> forgeyard.concurrency.v1.RestoreNodeRequest
+	29, // 54: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:input_type -> forgeyard.concurrency.v1.RemoveNodeRequest
+	27, // 55: forgeyard.concurrency.v1.ConcurrencyService.ListAudit:input_type -> forgeyard.concurrency.v1.ListAuditRequest
+	31, // 56: forgeyard.concurrency.v1.EnrollmentService.Enroll:input_type -> forgeyard.concurrency.v1.EnrollRequest
+	1,  // 57: forgeyard.concurrency.v1.ConcurrencyService.GetStatus:output_type -> forgeyard.concurrency.v1.GetStatusResponse
+	3,  // 58: forgeyard.concurrency.v1.ConcurrencyService.ListLeases:output_type -> forgeyard.concurrency.v1.ListLeasesResponse
+	6,  // 59: forgeyard.concurrency.v1.ConcurrencyService.ListNodes:output_type -> forgeyard.concurrency.v1.ListNodesResponse
+	9,  // 60: forgeyard.concurrency.v1.ConcurrencyService.ListEffects:output_type -> forgeyard.concurrency.v1.ListEffectsResponse
+	11, // 61: forgeyard.concurrency.v1.ConcurrencyService.ExplainScope:output_type -> forgeyard.concurrency.v1.ExplainScopeResponse
+	15, // 62: forgeyard.concurrency.v1.ConcurrencyService.ForceRelease:output_type -> forgeyard.concurrency.v1.ForceReleaseResponse
+	34, // 63: forgeyard.concurrency.v1.ConcurrencyService.ListBlocked:output_type -> forgeyard.concurrency.v1.ListBlockedResponse
+	36, // 64: forgeyard.concurrency.v1.ConcurrencyService.GetEvidence:output_type -> forgeyard.concurrency.v1.GetEvidenceResponse
+	38, // 65: forgeyard.concurrency.v1.ConcurrencyService.ReconcileScope:output_type -> forgeyard.concurrency.v1.ReconcileScopeResponse
+	40, // 66: forgeyard.concurrency.v1.ConcurrencyService.ResolveScope:output_type -> forgeyard.concurrency.v1.ResolveScopeResponse
+	17, // 67: forgeyard.concurrency.v1.ConcurrencyService.CreateJoinToken:output_type -> forgeyard.concurrency.v1.CreateJoinTokenResponse
+	19, // 68: forgeyard.concurrency.v1.ConcurrencyService.ListJoinTokens:output_type -> forgeyard.concurrency.v1.ListJoinTokensResponse
+	22, // 69: forgeyard.concurrency.v1.ConcurrencyService.RevokeJoinToken:output_type -> forgeyard.concurrency.v1.RevokeJoinTokenResponse
+	24, // 70: forgeyard.concurrency.v1.ConcurrencyService.RevokeNode:output_type -> forgeyard.concurrency.v1.RevokeNodeResponse
+	26, // 71: forgeyard.concurrency.v1.ConcurrencyService.RestoreNode:output_type -> forgeyard.concurrency.v1.RestoreNodeResponse
+	30, // 72: forgeyard.concurrency.v1.ConcurrencyService.RemoveNode:output_type -> forgeyard.concurrency.v1.RemoveNodeResponse
+	28, // 73: forgeyard.concurrency.v1.ConcurrencyService.ListAudit:output_type -> forgeyard.concurrency.v1.ListAuditResponse
+	32, // 74: forgeyard.concurrency.v1.EnrollmentService.Enroll:output_type -> forgeyard.concurrency.v1.EnrollResponse
+	57, // [57:75] is the sub-list for method output_type
+	39, // [39:57] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_forgeyard_concurrency_v1_concurrency_proto_init() }
@@ -2777,7 +2884,7 @@ func file_forgeyard_concurrency_v1_concurrency_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_concurrency_proto_rawDesc), len(file_forgeyard_concurrency_v1_concurrency_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

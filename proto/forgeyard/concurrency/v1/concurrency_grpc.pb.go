@@ -35,6 +35,7 @@ const (
 	ConcurrencyService_RevokeNode_FullMethodName      = "/forgeyard.concurrency.v1.ConcurrencyService/RevokeNode"
 	ConcurrencyService_RestoreNode_FullMethodName     = "/forgeyard.concurrency.v1.ConcurrencyService/RestoreNode"
 	ConcurrencyService_RemoveNode_FullMethodName      = "/forgeyard.concurrency.v1.ConcurrencyService/RemoveNode"
+	ConcurrencyService_ListAudit_FullMethodName       = "/forgeyard.concurrency.v1.ConcurrencyService/ListAudit"
 )
 
 // ConcurrencyServiceClient is the client API for ConcurrencyService service.
@@ -67,11 +68,15 @@ type ConcurrencyServiceClient interface {
 	// drains until its time is over. The three decisions about a node may be
 	// repeated: the second time they change nothing.
 	RevokeNode(ctx context.Context, in *RevokeNodeRequest, opts ...grpc.CallOption) (*RevokeNodeResponse, error)
-	// RestoreNode lets a revoked node come again, with the certificate that it has.
+	// RestoreNode lets a revoked node come again with the certificate that it has,
+	// a removed one with one that is made from now on.
 	RestoreNode(ctx context.Context, in *RestoreNodeRequest, opts ...grpc.CallOption) (*RestoreNodeResponse, error)
 	// RemoveNode forgets a node for good: its certificates are refused; a node of
 	// that name must enrol anew.
 	RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*RemoveNodeResponse, error)
+	// ListAudit is who did what to one scope, or, without a scope, to nodes and
+	// join tokens; newest first.
+	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 }
 
 type concurrencyServiceClient struct {
@@ -242,6 +247,16 @@ func (c *concurrencyServiceClient) RemoveNode(ctx context.Context, in *RemoveNod
 	return out, nil
 }
 
+func (c *concurrencyServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAuditResponse)
+	err := c.cc.Invoke(ctx, ConcurrencyService_ListAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ConcurrencyServiceServer is the server API for ConcurrencyService service.
 // All implementations must embed UnimplementedConcurrencyServiceServer
 // for forward compatibility.
@@ -272,11 +287,15 @@ type ConcurrencyServiceServer interface {
 	// drains until its time is over. The three decisions about a node may be
 	// repeated: the second time they change nothing.
 	RevokeNode(context.Context, *RevokeNodeRequest) (*RevokeNodeResponse, error)
-	// RestoreNode lets a revoked node come again, with the certificate that it has.
+	// RestoreNode lets a revoked node come again with the certificate that it has,
+	// a removed one with one that is made from now on.
 	RestoreNode(context.Context, *RestoreNodeRequest) (*RestoreNodeResponse, error)
 	// RemoveNode forgets a node for good: its certificates are refused; a node of
 	// that name must enrol anew.
 	RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error)
+	// ListAudit is who did what to one scope, or, without a scope, to nodes and
+	// join tokens; newest first.
+	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	mustEmbedUnimplementedConcurrencyServiceServer()
 }
 
@@ -334,6 +353,9 @@ func (UnimplementedConcurrencyServiceServer) RestoreNode(context.Context, *Resto
 }
 func (UnimplementedConcurrencyServiceServer) RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveNode not implemented")
+}
+func (UnimplementedConcurrencyServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
 }
 func (UnimplementedConcurrencyServiceServer) mustEmbedUnimplementedConcurrencyServiceServer() {}
 func (UnimplementedConcurrencyServiceServer) testEmbeddedByValue()                            {}
@@ -644,6 +666,24 @@ func _ConcurrencyService_RemoveNode_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConcurrencyService_ListAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConcurrencyServiceServer).ListAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConcurrencyService_ListAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConcurrencyServiceServer).ListAudit(ctx, req.(*ListAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ConcurrencyService_ServiceDesc is the grpc.ServiceDesc for ConcurrencyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -714,6 +754,10 @@ var ConcurrencyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemoveNode",
 			Handler:    _ConcurrencyService_RemoveNode_Handler,
+		},
+		{
+			MethodName: "ListAudit",
+			Handler:    _ConcurrencyService_ListAudit_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
