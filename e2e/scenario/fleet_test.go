@@ -80,6 +80,28 @@ func TestARevokedNodeIsStoppedAndAnotherWorksOn(t *testing.T) {
 	}
 }
 
+// A node that was away for longer than its certificate lasts says so. With a
+// join token that is good it is back after a start, without one it is not.
+func TestAnExpiredNodeEnrolsAgainOrSaysWhy(t *testing.T) {
+	t.Parallel()
+	b := startDev(t)
+	s := b.sidecar(cluster.SidecarConfig{Node: "node-a", Session: patient()})
+	require.NoError(t, s.Stop())
+	b.age(s, 31*24*time.Hour)
+	token, err := os.ReadFile(b.authority.JoinTokenFile)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.authority.JoinTokenFile, []byte("spent"), 0o600))
+	err = s.Restart(t.Context())
+	require.ErrorContains(t, err, "the certificate of node node-a expired on")
+	require.ErrorContains(t, err, "enrol again with a fresh join token")
+	require.ErrorContains(t, err, "join token unknown, spent or expired")
+
+	require.NoError(t, os.WriteFile(b.authority.JoinTokenFile, token, 0o600))
+	require.NoError(t, s.Restart(t.Context()))
+	acquire(t, s, "merge-controller")
+	require.Contains(t, b.operate("concurrency", "audit"), "node-enrolled")
+}
+
 // A sidecar that stops with nothing in its hands leaves its name free at once:
 // the node may come back from another directory, which nobody could resume
 // from.
