@@ -117,7 +117,7 @@ func New(s store.Store, o Options) *Engine {
 
 // Start enlists this process with the store and begins to work.
 func (e *Engine) Start(ctx context.Context) error {
-	if err := e.enlist(ctx, storeclock.NoCause, 0); err != nil {
+	if err := e.enlist(ctx, storeclock.NoCause, 0, 0); err != nil {
 		return err
 	}
 	e.done.Add(2)

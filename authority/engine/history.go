@@ -58,8 +58,9 @@ var errFell = errors.New("engine: generation fell")
 
 // cutError is ErrCut with the generation that was in force when it was seen.
 type cutError struct {
-	used   epoch.Generation
-	detail string
+	used    epoch.Generation
+	another bool // the store has another identity: it decides what that means
+	detail  string
 }
 
 func (e *cutError) Error() string        { return ErrCut.Error() + ": " + e.detail }
@@ -73,7 +74,7 @@ func (e *Engine) observe(id store.Identity, g epoch.Generation, r storeclock.Rea
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if id != h.identity {
-		return lease.Pause{}, &cutError{used: h.generation, detail: fmt.Sprintf("identity %+v, enlisted with %+v", id, h.identity)}
+		return lease.Pause{}, &cutError{used: h.generation, another: true, detail: fmt.Sprintf("identity %+v, enlisted with %+v", id, h.identity)}
 	}
 	if g != 0 && g < h.generation {
 		return lease.Pause{}, fmt.Errorf("%w: from %d to %d", errFell, h.generation, g)
@@ -118,8 +119,10 @@ func (e *Engine) recoverFrom(err error) error {
 	switch {
 	case errors.As(err, &ahead):
 		return e.raise(ctx, err, ahead.Stored, ahead.Witness)
-	case errors.As(err, &cut):
+	case errors.As(err, &cut) && cut.another:
 		return e.raise(ctx, err, cut.used, 0)
+	case errors.As(err, &cut):
+		return e.raise(ctx, err, cut.used, cut.used)
 	case errors.Is(err, errFell):
 		return e.Renew(ctx)
 	}
@@ -141,7 +144,7 @@ func (e *Engine) raise(ctx context.Context, why error, used, witness epoch.Gener
 	e.opts.Log.Error("history of the store may have been cut: raising the generation", zap.Error(why))
 	e.metrics.cuts.Inc()
 	// The store compares: another replica may have raised it since.
-	return e.enlist(ctx, storeclock.Cut, max(witness, used))
+	return e.enlist(ctx, storeclock.Cut, witness, used)
 }
 
 // Recover treats the history as cut because a person says so. It stands in for
@@ -164,9 +167,9 @@ func (e *Engine) forget(l store.Loaded, why string) (store.Changes, error) {
 	return changes, err
 }
 
-func (e *Engine) enlist(ctx context.Context, cause storeclock.Cause, witness epoch.Generation) error {
+func (e *Engine) enlist(ctx context.Context, cause storeclock.Cause, witness, used epoch.Generation) error {
 	asked := e.opts.Clock.Boot()
-	st, err := e.store.Enlist(ctx, store.Incarnation{ID: e.opts.Incarnation, Witness: witness, Live: e.opts.Live, Forget: e.forget})
+	st, err := e.store.Enlist(ctx, store.Incarnation{ID: e.opts.Incarnation, Witness: witness, Used: used, Live: e.opts.Live, Forget: e.forget})
 	if err != nil {
 		return fmt.Errorf("enlist with the store: %w", err)
 	}
@@ -204,16 +207,16 @@ func (e *Engine) Renew(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("renew incarnation: %w", err)
 	}
-	cut := func(used epoch.Generation, detail string) error {
-		return e.raise(ctx, &cutError{used: used, detail: detail}, used, 0)
+	cut := func(used, witness epoch.Generation, detail string) error {
+		return e.raise(ctx, &cutError{used: used, detail: detail}, used, witness)
 	}
 	switch {
 	case st.Generation < seen:
-		return cut(seen, fmt.Sprintf("generation fell from %d to %d", seen, st.Generation))
+		return cut(seen, seen, fmt.Sprintf("generation fell from %d to %d", seen, st.Generation))
 	case st.Identity != known:
-		return cut(confirmed, fmt.Sprintf("identity %+v, enlisted with %+v", st.Identity, known))
+		return cut(confirmed, 0, fmt.Sprintf("identity %+v, enlisted with %+v", st.Identity, known))
 	case st.Missing: // put back from before this process, or raised by another replica
-		return cut(confirmed, "incarnation row missing")
+		return cut(confirmed, confirmed, "incarnation row missing")
 	}
 	_, err = e.observe(st.Identity, st.Generation, storeclock.Reading{Store: st.Now, Asked: asked, Answered: e.opts.Clock.Boot()})
 	if err != nil {

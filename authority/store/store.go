@@ -137,7 +137,10 @@ type ScopeView struct {
 type Incarnation struct {
 	ID      string           // ULID of the process
 	Witness epoch.Generation // highest verified generation known outside the store, or 0
-	Live    time.Duration    // another incarnation renewed within this is live
+	// Used is the generation that this process has worked with, or 0: a raise
+	// goes above it, and a store with a lower one has lost some of its history.
+	Used epoch.Generation
+	Live time.Duration // another incarnation renewed within this is live
 
 	// Recover says why the history is to be treated as cut although nothing
 	// shows it; empty: it is not (Enlist only).

@@ -73,7 +73,7 @@ func (e enlistment) why(inc store.Incarnation) string {
 	case e.stored.Timeline != e.Identity.Timeline:
 		return fmt.Sprintf("the database is on timeline %s, was on %s", e.Identity.Timeline, e.stored.Timeline)
 	}
-	return fmt.Sprintf("generation %d was seen, the database had %d", inc.Witness, e.Generation)
+	return fmt.Sprintf("generation %d was seen, the database had %d", max(inc.Witness, inc.Used), e.Generation)
 }
 
 func readEnlistment(ctx context.Context, conn *pgxpool.Conn, inc store.Incarnation) (enlistment, error) {
@@ -107,12 +107,12 @@ func (e enlistment) decide(inc store.Incarnation) (store.Standing, *pgx.Batch, e
 	st := e.Standing
 	st.Now = st.Now.UTC()
 	announced := st.Switchover && e.stored.System == st.Identity.System && e.stored.Timeline != st.Identity.Timeline
-	ahead := inc.Witness != 0 && inc.Witness >= st.Generation
+	ahead := (inc.Witness != 0 && inc.Witness >= st.Generation) || inc.Used > st.Generation
 	cut := e.stored != st.Identity || ahead || inc.Recover != ""
 	st.Cut = e.stored.System != "" && cut && (!announced || ahead || inc.Recover != "")
 	st.Switchover = announced
 	if e.others == 0 || cut {
-		raised, err := epoch.Raise(st.Generation, inc.Witness, st.Now)
+		raised, err := epoch.Raise(st.Generation, max(inc.Witness, inc.Used), st.Now)
 		if err != nil {
 			return st, nil, fmt.Errorf("raise generation: %w", err)
 		}

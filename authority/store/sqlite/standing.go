@@ -44,7 +44,7 @@ func (s *Store) Enlist(ctx context.Context, inc store.Incarnation) (store.Standi
 			return fmt.Errorf("%w: outside memory %s belongs to authority %s, the file is %s", store.ErrUnavailable, s.cfg.MemoryPath, remembered.Authority, identity.System)
 		}
 		st.Now = s.now()
-		st.Generation, err = epoch.Raise(stored, max(remembered.Generation, inc.Witness), st.Now)
+		st.Generation, err = epoch.Raise(stored, max(remembered.Generation, inc.Witness, inc.Used), st.Now)
 		if err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ func cutReason(inc store.Incarnation, behind string, stored epoch.Generation) st
 		return "recovery was asked for: " + inc.Recover
 	case behind != "": // put back, or the memory is gone
 		return behind
-	case inc.Witness != 0 && inc.Witness >= stored:
-		return fmt.Sprintf("generation %d was seen, the file had %d", inc.Witness, stored)
+	case (inc.Witness != 0 && inc.Witness >= stored) || inc.Used > stored:
+		return fmt.Sprintf("generation %d was seen, the file had %d", max(inc.Witness, inc.Used), stored)
 	}
 	return ""
 }
