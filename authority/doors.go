@@ -45,7 +45,7 @@ func (a *Authority) newDoors(c *coordinator.Coordinator, nodes *roster.Roster, a
 		return doors{}, err
 	}
 	return doors{people: people, nodes: rpc.NewNodeServer(
-		identity.ServerTLS(cert, pool, true), a.cfg.TLS.TrustDomain, tunnel.Options{Logger: a.log}, sessions, a.log.Named("nodes"))}, nil
+		identity.ServerTLS(cert, pool, true), a.cfg.TLS.TrustDomain, tunnel.Options{Logger: a.log}, sessions, a.registry, a.log.Named("nodes"))}, nil
 }
 
 // listeners are open sockets; nothing is accepted yet.

@@ -3,16 +3,24 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // drain tells running streams to stop and waits for them. Its zero value is
 // ready.
 type drain struct {
 	mu       sync.Mutex
-	stop     chan struct{}
+	streams  map[chan struct{}]struct{} // closed when that stream has to stop
 	stopping bool
 	running  sync.WaitGroup
 }
+
+// Streams are sent away one after the other, so that the replicas that they go
+// to need not take them all at once (FC-41).
+const (
+	drainGap     = time.Millisecond // between two streams
+	longestDrain = 2 * time.Second  // for the last one to be told
+)
 
 // enter counts a stream in; ok is false once the drain has begun.
 func (d *drain) enter() (stop <-chan struct{}, leave func(), ok bool) {
@@ -21,24 +29,24 @@ func (d *drain) enter() (stop <-chan struct{}, leave func(), ok bool) {
 	if d.stopping {
 		return nil, nil, false
 	}
-	if d.stop == nil {
-		d.stop = make(chan struct{})
+	if d.streams == nil {
+		d.streams = map[chan struct{}]struct{}{}
 	}
+	own := make(chan struct{})
+	d.streams[own] = struct{}{}
 	d.running.Add(1)
-	return d.stop, d.running.Done, true
+	return own, func() {
+		d.mu.Lock()
+		delete(d.streams, own)
+		d.mu.Unlock()
+		d.running.Done()
+	}, true
 }
 
 // run begins the drain and waits for the streams, within ctx. It is
 // idempotent.
 func (d *drain) run(ctx context.Context) {
-	d.mu.Lock()
-	if !d.stopping {
-		d.stopping = true
-		if d.stop != nil {
-			close(d.stop)
-		}
-	}
-	d.mu.Unlock()
+	d.stop(ctx)
 	done := make(chan struct{})
 	go func() {
 		d.running.Wait()
@@ -47,5 +55,30 @@ func (d *drain) run(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
+	}
+}
+
+// stop tells each stream once; when ctx ends before, the rest at once.
+func (d *drain) stop(ctx context.Context) {
+	d.mu.Lock()
+	first := !d.stopping
+	d.stopping = true
+	var streams []chan struct{}
+	for own := range d.streams {
+		streams = append(streams, own)
+	}
+	d.mu.Unlock()
+	if !first || len(streams) == 0 {
+		return
+	}
+	gap := min(drainGap, longestDrain/time.Duration(len(streams)))
+	next := time.NewTicker(max(gap, 50*time.Microsecond))
+	defer next.Stop()
+	for _, own := range streams {
+		close(own)
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -22,6 +23,11 @@ import (
 // maxMessage bounds one message of a sidecar, in bytes.
 const maxMessage = 2 << 20
 
+// maxHandshakes bounds the handshakes under way. After an outage everybody comes
+// at once: those beyond it are sent away at no cost and come back with jitter,
+// instead of all of them being too slow (FC-41).
+const maxHandshakes = 256
+
 // NodeServer accepts sidecars: mutual TLS, one tunnel each, SessionService on
 // the streams that they open.
 type NodeServer struct {
@@ -32,6 +38,9 @@ type NodeServer struct {
 	sessions    *Sessions
 	grpc        *grpc.Server
 
+	handshakes chan struct{} // one for each under way
+	shed       prometheus.Counter
+
 	mu     sync.Mutex
 	open   map[*tunnel.Tunnel]struct{}
 	closed bool
@@ -40,12 +49,12 @@ type NodeServer struct {
 
 // NewNodeServer makes a server over sessions. cfg must demand and verify
 // client certificates.
-func NewNodeServer(cfg *tls.Config, trustDomain string, opts tunnel.Options, sessions *Sessions, log *zap.Logger) *NodeServer {
+func NewNodeServer(cfg *tls.Config, trustDomain string, opts tunnel.Options, sessions *Sessions, reg prometheus.Registerer, log *zap.Logger) *NodeServer {
 	options := append(tunnel.ServerOptions(),
 		grpc.Creds(peerCredentials{}), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(16),
 		grpc.ConnectionTimeout(10*time.Second))
 	s := &NodeServer{
-		tls: cfg, trustDomain: trustDomain, tunnels: opts, log: log, sessions: sessions,
+		tls: cfg, trustDomain: trustDomain, tunnels: opts, log: log, sessions: sessions, handshakes: make(chan struct{}, maxHandshakes), shed: newShed(reg),
 		grpc: grpc.NewServer(options...), open: map[*tunnel.Tunnel]struct{}{},
 	}
 	pb.RegisterSessionServiceServer(s.grpc, sessions)
@@ -66,6 +75,13 @@ func (s *NodeServer) Serve(l net.Listener) error {
 			}
 			return err
 		}
+		select {
+		case s.handshakes <- struct{}{}:
+		default:
+			raw.Close()
+			s.shed.Inc()
+			continue
+		}
 		s.done.Add(1)
 		go func() {
 			defer s.done.Done()
@@ -74,8 +90,10 @@ func (s *NodeServer) Serve(l net.Listener) error {
 	}
 }
 
+// accept gives its place among the handshakes back after its own.
 func (s *NodeServer) accept(raw net.Conn) {
 	t, err := tunnel.Accept(context.Background(), tls.Server(raw, s.tls), s.tunnels)
+	<-s.handshakes
 	if err != nil {
 		s.log.Info("tunnel refused", zap.Stringer("remote", raw.RemoteAddr()), zap.Error(err))
 		return

@@ -129,7 +129,7 @@ func listen(t *testing.T) net.Listener {
 
 func (b *bench) serveNodes(nodes *roster.Roster) {
 	sessions := &rpc.Sessions{Coordinator: b.coordinator, Roster: nodes, AuthorityID: b.sealer.Authority, LockDelay: lockDelay, Log: zap.NewNop()}
-	b.server = rpc.NewNodeServer(identity.ServerTLS(b.cert(), b.ca.Pool(), true), b.ca.TrustDomain(), tunnel.Options{}, sessions, zap.NewNop())
+	b.server = rpc.NewNodeServer(identity.ServerTLS(b.cert(), b.ca.Pool(), true), b.ca.TrustDomain(), tunnel.Options{}, sessions, b.registry, zap.NewNop())
 	b.listener = listen(b.t)
 	b.nodes = b.listener.Addr().String()
 	served := make(chan error, 1)

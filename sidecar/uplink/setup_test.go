@@ -238,13 +238,20 @@ func (f *fixed) RenewSoon() { f.soon <- struct{}{} }
 
 func run(t *testing.T, pki tunneltest.PKI, r *registrar, addresses ...string) *fixture {
 	t.Helper()
+	return runWith(t, pki, r, func(c *uplink.Config) { c.Addresses = addresses })
+}
+
+func runWith(t *testing.T, pki tunneltest.PKI, r *registrar, configure func(*uplink.Config)) *fixture {
+	t.Helper()
 	f := &fixture{t: t, registrar: r, clock: &listening{
 		Manual: clocktest.New(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), asked: make(chan time.Duration, 1024),
 	}}
 	f.credential = &fixed{pair: pki.Node(t, identity.Node{Name: node, Tenants: []string{"acme"}}), roots: pki.CA.Pool(), soon: make(chan struct{}, 16)}
-	f.Uplink = uplink.New(uplink.Config{
-		Addresses: addresses, Credential: f.credential, Node: node, Software: "test", Registrar: r, Inspector: r, Clock: f.clock, Log: zaptest.NewLogger(t), MaxPause: maxPause,
-	})
+	cfg := uplink.Config{
+		Credential: f.credential, Node: node, Software: "test", Registrar: r, Inspector: r, Clock: f.clock, Log: zaptest.NewLogger(t), MaxPause: maxPause,
+	}
+	configure(&cfg)
+	f.Uplink = uplink.New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
