@@ -35,7 +35,9 @@ func TestFC104_ASidecarIsUpgradedUnderLoadAndNoHoldIsLost(t *testing.T) {
 			t.Parallel()
 			u := upgradeOn(t, store)
 			for i := range times {
+				u.hang() // a call that does not end holds no upgrade up
 				u.restart(u.sidecar.Stop)
+				u.hang()
 				u.restart(u.sidecar.Kill)
 				require.False(t, t.Failed(), "round %d", i)
 			}
@@ -51,17 +53,47 @@ type upgrade struct {
 	sidecar  *cluster.Sidecar
 	provider *provider.Provider
 	writers  []*writer
+	urls     map[string]string // of the first controller
+	stuck    chan struct{}     // a call that does not end has arrived
 }
 
 func upgradeOn(t *testing.T, store string) *upgrade {
 	t.Helper()
 	b := start(t, store)
-	u := &upgrade{t: t, provider: provider.New()}
+	u := &upgrade{t: t, provider: provider.New(), stuck: make(chan struct{}, 1)}
 	srv := httptest.NewServer(u.provider)
 	t.Cleanup(srv.Close)
-	u.sidecar = b.sidecar(cluster.SidecarConfig{Node: "node-a", Session: patient(), Providers: []cluster.Provider{{Name: "plans", URL: srv.URL}}})
+	stuck := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.stuck <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(stuck.Close)
+	u.sidecar = b.sidecar(cluster.SidecarConfig{Node: "node-a", Session: patient(), Providers: []cluster.Provider{
+		{Name: "plans", URL: srv.URL}, {Name: "stuck", URL: stuck.URL},
+	}})
 	u.load()
 	return u
+}
+
+// hang leaves a call of the first controller in flight.
+func (u *upgrade) hang() {
+	t := u.t
+	t.Helper()
+	base := u.urls["stuck"]
+	go func() {
+		req, err := http.NewRequest(http.MethodPost, base+"/jobs", nil)
+		if err != nil {
+			return // the test waits in vain, and says so
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil { // it is cut
+			resp.Body.Close()
+		}
+	}()
+	select {
+	case <-u.stuck:
+	case <-within(t, 20*time.Second).Done():
+		require.FailNow(t, "the call does not arrive")
+	}
 }
 
 // load lets a controller of each kind write from now on.
@@ -83,6 +115,7 @@ func (u *upgrade) byPid() {
 	hold, err := u.sidecar.Local().Acquire(within(t, time.Minute), &pb.HoldRequest{Scope: "acme/environment:by-pid", Pid: int32(controller.Process.Pid)})
 	require.NoError(t, err)
 	require.Equal(t, "owned", hold.GetState())
+	u.urls = hold.GetBaseUrls()
 	u.writers = append(u.writers, &writer{
 		t: t, name: "pid hold", epoch: hold.GetEpoch(), base: func() string { return hold.GetBaseUrls()["plans"] }, lost: func() error { return nil },
 	})

@@ -20,7 +20,7 @@ import (
 const (
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
-	stopGrace      = 2 * time.Second // for running calls, once the listener is closed
+	stopGrace      = 2 * time.Second // for running calls, once the listener is closed; less where holds last shorter
 	maxHeaderBytes = 256 << 10       // beyond it: 431
 )
 
@@ -88,7 +88,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 
 // stop ends what runs: whoever closes the journal next finds every outcome.
 func (p *Proxy) stop(srv *http.Server) {
-	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+	grace, cancel := context.WithTimeout(context.Background(), min(stopGrace, p.cfg.TTL/5))
 	defer cancel()
 	if srv.Shutdown(grace) != nil {
 		srv.Close()
