@@ -29,6 +29,14 @@
 //   - A hold is not forgotten before the authority has its release, or its
 //     session is over (TestAReleaseIsOwedUntilTheAuthorityHasIt,
 //     TestARefusedSessionLosesEverythingAndRegistersAnew).
+//   - A node says what a lease left behind that ended without its receipt, when
+//     its journal reaches back to the grant and nothing runs any more; else
+//     nothing (TestI6_AReturningNodeAccountsForWhatItKnows,
+//     TestI6_AnotherJournalAccountsForNothing,
+//     TestI6_NothingIsAccountedForWhileACallRuns). It says so again when it has
+//     learned more (TestI6_AnAccountNamesWhatIsUnknown).
+//   - Heartbeats carry what changed of effects until it is taken
+//     (TestI6_HeartbeatsCarryWhatChanged).
 //   - Silence is uncertain, then lost, within the budget; uncertain kills
 //     nothing (TestI5_FC20_ABlackHoleIsBlockedAndCutWithinTheBudget,
 //     TestFC26_UncertainKillsNothingAndRecovers).
