@@ -80,19 +80,26 @@ func (a *Authority) admit(node, dir string) (map[string]any, error) {
 	if a.ca == nil {
 		return map[string]any{"people_address": a.People, "ca_file": a.CA, "join_token_file": a.JoinTokenFile}, nil
 	}
-	key, csr, err := identity.NewNodeKey(node)
+	certFile, keyFile, err := a.Certify(node, dir)
 	if err != nil {
-		return nil, err
-	}
-	chain, err := a.ca.IssueNode(csr, identity.Node{Name: node, Tenants: []string{"acme"}}, time.Now(), 24*time.Hour)
-	if err != nil {
-		return nil, err
-	}
-	certFile, keyFile := filepath.Join(dir, "given.pem"), filepath.Join(dir, "given-key.pem")
-	if err := identity.WritePair(certFile, keyFile, chain, key); err != nil {
 		return nil, err
 	}
 	return map[string]any{"ca_file": a.CA, "certificate_file": certFile, "key_file": keyFile}, nil
+}
+
+// Certify writes a node's certificate and its key into dir; the authority must
+// be a served one.
+func (a *Authority) Certify(node, dir string) (certFile, keyFile string, err error) {
+	key, csr, err := identity.NewNodeKey(node)
+	if err != nil {
+		return "", "", err
+	}
+	chain, err := a.ca.IssueNode(csr, identity.Node{Name: node, Tenants: []string{"acme"}}, time.Now(), 24*time.Hour)
+	if err != nil {
+		return "", "", err
+	}
+	certFile, keyFile = filepath.Join(dir, "given.pem"), filepath.Join(dir, "given-key.pem")
+	return certFile, keyFile, identity.WritePair(certFile, keyFile, chain, key)
 }
 
 func (a *Authority) dir() string {
