@@ -13,7 +13,7 @@ PKG     ?= ./...
 # Empty, or -race.
 RACE    ?=
 # Packages that start real processes have a target of their own.
-UNIT     = $$($(GO) list $(PKG) | grep -v '/e2e\(/\|$$\)')
+UNIT     = $$($(GO) list $(PKG) | grep -v '/e2e\(/\|$$\)\|/lease/modeltest$$')
 
 .PHONY: help
 help: ## List the targets
@@ -49,7 +49,12 @@ down: $(BIN)/demo ## End the stack of `make up` and remove its files
 test: ## Run every test but e2e, against real Postgres too (RACE=-race, PKG=./...)
 	@deploy/deps check postgres
 	$(GO) test $(RACE) -count=1 $(UNIT)
-	$(if $(RACE),$(GO) test -count=1 ./shared/lease/modeltest) # the exhaustive search runs without the race detector
+	@$(MAKE) --no-print-directory model
+
+.PHONY: model
+model: ## The exhaustive search over the pure machines, with its bounds; every guard taken out once
+	$(GO) test -count=1 -v ./shared/lease/modeltest | grep -E 'states|^(ok|FAIL|panic)|--- FAIL'
+	$(GO) test -count=1 -v ./e2e/mutants | grep -E 'without|mutants,|^(ok|FAIL|panic)|--- FAIL|survived'
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, the import rules, buf lint
@@ -74,7 +79,7 @@ verify: generate ## Regenerate, then fail when the tree differs or go.mod is unt
 .PHONY: e2e
 e2e: build $(BIN)/demo ## Tests on real processes (LONG=1: the long forms)
 	@deploy/deps check postgres
-	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -timeout 30m ./e2e/...
+	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -timeout 30m $$($(GO) list ./e2e/... | grep -v /e2e/mutants)
 
 .PHONY: chaos
 chaos: build ## The torture suite: one seeded run (SEED=1 FOR=60s; FOR=10m is the long form)

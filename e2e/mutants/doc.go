@@ -1,0 +1,8 @@
+// Package mutants checks the checks: each guard of the pure machines is taken
+// out once, alone, and the tests of its package must fail. A mutant that
+// survives is a rule that nobody proves.
+//
+// The mutants are texts, laid over the sources with `go test -overlay`; the
+// tree itself is never changed. A text that does not occur exactly once fails
+// the check, so that a mutant cannot rot away unseen.
+package mutants
