@@ -6,6 +6,11 @@
 //
 //   - Every mutating request is a command with an id; the same id answers the
 //     same, from any replica, for as long as results are kept (I7, FC-55).
+//     Decisions about nodes and join tokens carry none: a repeat changes nothing.
+//   - A node that a person has revoked or removed is refused by every
+//     replica: its registration by a look before and one after it got a session,
+//     so that a decision of between misses neither; its heartbeats by the row of
+//     its session; its renewal and its enrolment by its own row.
 //   - A node acts within the tenants of its certificate and for its own
 //     sessions only; a person within roles and tenants. A scope of another
 //     tenant answers a person exactly like one that does not exist (I10).

@@ -42,10 +42,8 @@ func (c *Coordinator) RevokeNode(ctx context.Context, p access.Person, name, rea
 	if err != nil {
 		return Parting{}, err
 	}
-	if n.State != store.NodeRevoked {
-		if err := c.decide(ctx, p, name, n.State, store.NodeRevoked, reason); err != nil {
-			return Parting{}, err
-		}
+	if err := c.decide(ctx, p, name, n.State, store.NodeRevoked, reason); err != nil {
+		return Parting{}, err
 	}
 	return c.part(ctx, lease.RevokeRequest{Node: name, Actor: p.Principal(), Reason: reason})
 }
@@ -76,10 +74,8 @@ func (c *Coordinator) RemoveNode(ctx context.Context, p access.Person, name, rea
 			return Parting{}, &InputError{Field: "node", Value: name, Problem: "is alive: stop its sidecar, or revoke it first"}
 		}
 	}
-	if n.State != store.NodeRemoved {
-		if err := c.decide(ctx, p, name, n.State, store.NodeRemoved, reason); err != nil {
-			return Parting{}, err
-		}
+	if err := c.decide(ctx, p, name, n.State, store.NodeRemoved, reason); err != nil {
+		return Parting{}, err
 	}
 	return c.part(ctx, lease.RevokeRequest{Node: name, Actor: p.Principal(), Reason: reason})
 }
@@ -109,12 +105,27 @@ func (c *Coordinator) decidable(ctx context.Context, p access.Person, name strin
 	return n, nil
 }
 
+// decide writes a decision that was made upon a state. When that has changed,
+// as it does when the node comes for the first time, the decision stands: it is
+// the last one.
 func (c *Coordinator) decide(ctx context.Context, p access.Person, name string, from, to store.NodeState, reason string) error {
-	change := store.NodeChange{Name: name, From: from, To: to, By: p.Principal(), Reason: reason}
-	if err := c.cfg.Store.ChangeNode(ctx, change); err != nil {
-		return fmt.Errorf("change node: %w", err)
+	const attempts = 3
+	for n := 1; from != to; n++ {
+		change := store.NodeChange{Name: name, From: from, To: to, By: p.Principal(), Reason: reason}
+		err := c.cfg.Store.ChangeNode(ctx, change)
+		if err == nil {
+			c.cfg.Log.Warn("node "+string(to), zap.String("node", name), zap.String("actor", change.By), zap.String("reason", reason))
+			return nil
+		}
+		if !errors.Is(err, store.ErrConflict) || n == attempts {
+			return fmt.Errorf("change node: %w", err)
+		}
+		now, err := c.cfg.Store.Node(ctx, name)
+		if err != nil {
+			return fmt.Errorf("change node: %w", err)
+		}
+		from = now.State
 	}
-	c.cfg.Log.Warn("node "+string(to), zap.String("node", name), zap.String("actor", change.By), zap.String("reason", reason))
 	return nil
 }
 

@@ -2,7 +2,9 @@ package rpc_test
 
 import (
 	"crypto/x509"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +88,34 @@ func TestAnotherReplicaRefusesARevokedNodeAndClosesItsConnection(t *testing.T) {
 	require.Equal(t, "rejected", a.claim(held).GetCode())
 	require.NoError(t, b.coordinator.Sweep(t.Context()))
 	<-a.tunnel.Done()
+}
+
+// Whoever comes first: a node that was revoked while it registered has no
+// session afterwards.
+func TestRegistrationAndRevocationAtOnceLeaveNoSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	admin := b.as("admin")
+	var both sync.WaitGroup
+	for i := range 24 {
+		s := b.connect(fmt.Sprintf("node-%d", i), "acme")
+		both.Go(func() {
+			s.send(&pb.UpFrame{Body: &pb.UpFrame_Register{Register: s.registerFrame()}})
+			_, _ = s.stream.Recv() // it may be cut
+		})
+		both.Go(func() {
+			if _, err := admin.RevokeNode(t.Context(), &pb.RevokeNodeRequest{Node: s.name, Reason: "stolen"}); err != nil {
+				t.Errorf("revoke %s: %v", s.name, err)
+			}
+		})
+	}
+	both.Wait()
+	open, err := b.store.Sessions(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, open)
+	refused, err := b.store.Refused(t.Context())
+	require.NoError(t, err)
+	require.Len(t, refused, 24)
 }
 
 func TestARemovedNodeComesBackWithANewCertificateOnly(t *testing.T) {

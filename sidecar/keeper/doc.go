@@ -44,6 +44,11 @@
 //     (TestFC21_TheGateClosesWhenTheKeeperIsGone).
 //   - A restart trusts nothing before the authority confirms it
 //     (TestARestartIsUncertainUntilTheSetConfirms).
+//   - A stop with nothing held closes the session; with holds it leaves it to the
+//     next process (TestAStopWithoutHoldsClosesTheSession,
+//     TestAStopWithHoldsLeavesTheSessionToItsSuccessor).
+//   - A node that was revoked stops at once and says why
+//     (TestARevokedNodeStopsAtOnceAndSaysWhy).
 //
 // Waiting for a busy scope is paced by the server's hint with jitter; durable
 // waiters are not part of this version.

@@ -19,7 +19,10 @@
 //     and wait as long as the authority said (TestTheNextAddressIsTried,
 //     TestAttemptsToConnectBackOffUpToTheLimit, TestAWaitAnswerIsRespected);
 //   - the node's key never leaves the node
-//     (TestANodeEnrolsOnceAndItsKeyIsItsOwn).
+//     (TestANodeEnrolsOnceAndItsKeyIsItsOwn);
+//   - each connection shows the certificate of that moment, and one that has
+//     expired is told as the reason (TestTheNextConnectionShowsTheRenewedCertificate,
+//     TestAnExpiredCertificateIsTold).
 //
 // Not promised: that the authority has seen a request whose answer is missing.
 package uplink
