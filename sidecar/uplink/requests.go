@@ -75,6 +75,7 @@ func (u *Uplink) register(ctx context.Context, c *conn) error {
 	if a.GetRenewCertificate() {
 		u.cfg.Credential.RenewSoon()
 	}
+	u.join()
 	return u.cfg.Registrar.Registered(ctx, keeper.Registered{
 		Session: a.GetSession(), Resumed: code == lease.Resumed, AuthorityID: a.GetAuthorityId(),
 		LockDelay: a.GetLockDelay().AsDuration(), SentAt: sentAt,

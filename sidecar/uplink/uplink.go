@@ -74,6 +74,7 @@ type Uplink struct {
 
 	mu      sync.Mutex
 	current *conn
+	joining bool          // a registration was accepted; current follows when it is durable
 	changed chan struct{} // closed when current changes
 }
 
@@ -156,6 +157,7 @@ func (u *Uplink) connect(ctx context.Context, addr string) (registered bool, err
 	go c.read()
 	go c.write()
 	if err := u.register(ctx, c); err != nil {
+		u.attach(nil)
 		return false, err
 	}
 	u.judge(c, true)
@@ -174,9 +176,17 @@ func (u *Uplink) connect(ctx context.Context, addr string) (registered bool, err
 func (u *Uplink) attach(c *conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.current = c
+	u.current, u.joining = c, false
 	close(u.changed)
 	u.changed = make(chan struct{})
+}
+
+// join makes requests wait for attach instead of failing: the keeper asks the
+// moment that it has taken a session over.
+func (u *Uplink) join() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.joining = true
 }
 
 // Reregister implements keeper.Link. The next stream is one of a new
@@ -201,16 +211,16 @@ func (u *Uplink) Address() string {
 }
 
 // connection returns the registered connection, waiting for one when wait is
-// set.
+// set, or when there is one in a moment.
 func (u *Uplink) connection(ctx context.Context, wait bool) (*conn, error) {
 	for {
 		u.mu.Lock()
-		c, changed := u.current, u.changed
+		c, changed, joining := u.current, u.changed, u.joining
 		u.mu.Unlock()
 		if c != nil && !c.over() { // one that has ended is still there until Run has seen it
 			return c, nil
 		}
-		if !wait {
+		if !wait && !joining {
 			return nil, keeper.ErrUnreachable
 		}
 		select {
