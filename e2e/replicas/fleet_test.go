@@ -99,7 +99,7 @@ func fileLogger(t *testing.T, path string) *zap.Logger {
 
 func (s *site) member(f *fleet, node string, session sidecar.SessionConfig, log *zap.Logger) *member {
 	s.t.Helper()
-	dir := filepath.Join(s.dir, node)
+	dir := filepath.Join(s.disks, node)
 	require.NoError(s.t, os.MkdirAll(dir, 0o700))
 	cfg := sidecar.DefaultConfig()
 	cfg.Node, cfg.DataDir, cfg.Session = node, dir, session
