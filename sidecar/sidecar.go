@@ -109,7 +109,7 @@ func (s *Sidecar) newProxy() (*proxy.Proxy, error) {
 		return nil, err
 	}
 	return proxy.New(proxy.Config{
-		Node: s.cfg.Node, Providers: providers, Gate: s.gate, Journal: s.journal, Clock: s.clock, Log: s.log, Registerer: s.reg,
+		Node: s.cfg.Node, Providers: providers, Gate: s.gate, Journal: s.journal, Confirmer: s.keeper, Clock: s.clock, Log: s.log, Registerer: s.reg,
 		TTL: s.cfg.Session.TTL, CallLimit: s.cfg.Proxy.CallLimit, BodyLimit: s.cfg.Proxy.BodyLimit, SpoolDir: s.cfg.DataDir,
 	})
 }

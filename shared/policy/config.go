@@ -28,7 +28,17 @@ type Rule struct {
 	MaxHold      time.Duration      `config:"max_hold"`
 	OnUncleanEnd lease.OnUncleanEnd `config:"on_unclean_end"`
 	Supersedable *bool              `config:"supersedable"`
+	Confirm      Confirm            `config:"confirm"`
 }
+
+// Confirm says what a sidecar asks the authority before it sends an effect.
+type Confirm string
+
+// PerEffect: each effect is recorded by the authority, under a live lease,
+// before it is sent. It costs a round trip and a commit; it makes a process that
+// is paused between its last check and the send harmless, because nobody gets
+// the scope before somebody accounts for what was confirmed (DESIGN 2).
+const PerEffect Confirm = "per-effect"
 
 // DefaultConfig has no rules: the defaults of the kinds hold.
 func DefaultConfig() Config { return Config{Version: 1} }
@@ -66,6 +76,9 @@ func (c Config) For(s scope.Scope) (lease.Policy, string) {
 			p, source = r.over(p), rulePath(i)
 		}
 	}
+	if p.ConfirmEach {
+		p.OnUncleanEnd = lease.ReconcileAfter // a later rule for more scopes must not take it away
+	}
 	p.Version = c.Version
 	return p, source
 }
@@ -92,6 +105,9 @@ func (r Rule) over(p lease.Policy) lease.Policy {
 	}
 	if r.Supersedable != nil {
 		p.Supersedable = *r.Supersedable
+	}
+	if r.Confirm == PerEffect {
+		p.ConfirmEach = true
 	}
 	return p
 }
@@ -138,6 +154,9 @@ func (r Rule) problems() []Problem {
 	demand(r.LockDelay >= 0, "lock_delay", "%s: must not be negative", r.LockDelay)
 	demand(r.ClaimTimeout >= 0, "claim_timeout", "%s: must not be negative", r.ClaimTimeout)
 	demand(r.MaxHold >= 0, "max_hold", "%s: must not be negative", r.MaxHold)
+	demand(r.Confirm == "" || r.Confirm == PerEffect, "confirm", "%q: must be %s", r.Confirm, PerEffect)
+	demand(r.Confirm == "" || r.OnUncleanEnd == lease.ReconcileAfter,
+		"confirm", "%q: needs on_unclean_end: %s beside it, not %q", r.Confirm, lease.ReconcileAfter, r.OnUncleanEnd)
 	switch r.OnUncleanEnd {
 	case "", lease.ReconcileAfter, lease.FreeAfter, lease.CleanAfter:
 	default:

@@ -66,3 +66,20 @@ func TestValidateNamesPathAndValue(t *testing.T) {
 	}
 	require.NotContains(t, err.Error(), "rules[0]")
 }
+
+func TestConfirmingEachEffectNeedsReconciliation(t *testing.T) {
+	t.Parallel()
+	each := policy.Rule{Match: "acme/*", Confirm: policy.PerEffect, OnUncleanEnd: lease.ReconcileAfter}
+	c := policy.Config{Rules: []policy.Rule{each, {Match: "acme/custom:*", OnUncleanEnd: lease.FreeAfter}}}
+	require.NoError(t, c.Validate())
+	s, err := scope.Parse("acme/custom:x")
+	require.NoError(t, err)
+	p, _ := c.For(s)
+	require.True(t, p.ConfirmEach)
+	require.Equal(t, lease.ReconcileAfter, p.OnUncleanEnd, "confirmed effects are worth nothing when nobody waits for them")
+	each.OnUncleanEnd = ""
+	require.ErrorContains(t, policy.Config{Rules: []policy.Rule{each}}.Validate(),
+		`policy.rules[0].confirm: "per-effect": needs on_unclean_end: reconcile beside it, not ""`)
+	each.Confirm = "sometimes"
+	require.ErrorContains(t, policy.Config{Rules: []policy.Rule{each}}.Validate(), `"sometimes": must be per-effect`)
+}

@@ -35,6 +35,7 @@ type Hold struct {
 	Purpose   lease.Purpose `json:"purpose,omitempty"`
 	Lease     string        `json:"lease"`
 	Epoch     epoch.Epoch   `json:"epoch"`
+	Confirm   bool          `json:"confirm,omitempty"` // of its lease
 	UID       uint32        `json:"uid"`
 	Binding   Binding       `json:"binding"`
 	CommandID string        `json:"command_id"`

@@ -73,7 +73,7 @@ func (k *Keeper) acquired(h *hold, s session, a lease.Answer, err error) {
 		if d := h.req.Binding.Detach; d > 0 { // nobody's end will end it
 			h.endBy = now.Add(d)
 		}
-		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: a.Lease.ID, Epoch: a.Epoch})
+		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: a.Lease.ID, Epoch: a.Epoch, Confirm: a.Lease.Confirm})
 		return
 	}
 	if h.m.Final() || h.m.Term.State == ownership.Releasing {

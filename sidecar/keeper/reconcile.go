@@ -28,6 +28,7 @@ func (k *Keeper) Confirm(ctx context.Context, t ownership.Term, e effect.Effect)
 		return fmt.Errorf("confirm effect: %w", err)
 	}
 	if a.Code != lease.Claimed {
+		k.post(k.startFetch) // the set says what became of the lease
 		return fmt.Errorf("%w: %s", ErrNotConfirmed, a.Detail)
 	}
 	return nil

@@ -35,7 +35,7 @@ func (k *Keeper) startRetire(h *hold) {
 // settle waits for the outcomes; what has none by then is unknown.
 func (k *Keeper) settle(h *hold, s session, t ownership.Term) {
 	h.quiet = true
-	k.account() // it may be waited for already
+	k.account()        // it may be waited for already
 	if t.Lease == "" { // nothing was granted, so nothing ran
 		k.step(h, ownership.Event{Kind: ownership.EvReleased, Now: k.cfg.Clock.Boot()})
 		return

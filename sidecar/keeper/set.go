@@ -60,7 +60,7 @@ func (k *Keeper) reconcile(h *hold, sentAt boottime.Instant, version lease.SetVe
 		if l.State == lease.Live {
 			h.claimAcked = true
 		}
-		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: l.ID, Epoch: l.Epoch})
+		k.step(h, ownership.Event{Kind: ownership.EvGranted, Now: now, Lease: l.ID, Epoch: l.Epoch, Confirm: l.Confirm})
 	}
 }
 

@@ -57,6 +57,7 @@ type Event struct {
 	Now       boottime.Instant
 	Lease     string           // EvGranted
 	Epoch     epoch.Epoch      // EvGranted
+	Confirm   bool             // EvGranted: the lease's effects are confirmed one by one
 	SentAt    boottime.Instant // EvConfirmed: before the request that is answered was sent
 	Remaining time.Duration    // EvConfirmed: of the session, or of the lease when shorter
 	Reason    Reason           // EvRefused, EvDropped; of EvRelease and EvCallerGone when it is not the usual one

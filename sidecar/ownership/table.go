@@ -48,7 +48,7 @@ func granted(m Machine, e Event) (Machine, []Action) {
 		return m, nil // the same grant, told twice
 	}
 	m.Term.State = Acquiring
-	m.Term.Lease, m.Term.Epoch = e.Lease, e.Epoch
+	m.Term.Lease, m.Term.Epoch, m.Term.Confirm = e.Lease, e.Epoch, e.Confirm
 	return m, []Action{DoClaim}
 }
 

@@ -90,6 +90,8 @@ type Term struct {
 	State  State
 	Reason Reason
 	Detail string // for people
+	// Confirm: the authority is asked before each effect (policy confirm: per-effect).
+	Confirm bool
 
 	UncertainAt boottime.Instant // no new effect starts from here on
 	KillAt      boottime.Instant // TERM to supervised groups

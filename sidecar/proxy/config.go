@@ -15,6 +15,7 @@ import (
 	"github.com/forgeyard/concurrency/shared/effect"
 	"github.com/forgeyard/concurrency/sidecar/gate"
 	"github.com/forgeyard/concurrency/sidecar/journal"
+	"github.com/forgeyard/concurrency/sidecar/ownership"
 	"github.com/forgeyard/concurrency/sidecar/route"
 )
 
@@ -54,16 +55,23 @@ type Journal interface {
 
 var _ Journal = (*journal.Journal)(nil)
 
+// Confirmer asks the authority whether an effect may be sent now, for holds
+// whose term says Confirm. Without nil nothing is sent.
+type Confirmer interface {
+	Confirm(ctx context.Context, t ownership.Term, e effect.Effect) error
+}
+
 // Config is what a Proxy needs.
 type Config struct {
 	Node       string
 	Providers  []Provider
 	Gate       *gate.Gate
 	Journal    Journal
+	Confirmer  Confirmer
 	Clock      clock.Clock
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
-	TTL        time.Duration // of the session: TCP_USER_TIMEOUT stays below it
+	TTL        time.Duration // of the session: TCP_USER_TIMEOUT and the wait for a confirmation stay below it
 	CallLimit  time.Duration // longest time of one upstream call; default 15 min
 	BodyLimit  int64         // largest body of a mutation, in bytes; default 1 GiB
 	SpoolDir   string        // for bodies above 1 MiB; default the system's

@@ -12,6 +12,9 @@
 //     on disk, and inside the first write to the connection. Every later write
 //     is checked against the hard deadline
 //     (TestI4_NothingLeavesBeforeTheIntentIsDurable, TestTrap30_TheCheckAfterTheFsyncCounts).
+//   - Where the scope demands it the authority has recorded the effect under a
+//     live lease before its first byte leaves; refused or unanswered, nothing
+//     leaves (TestI4_NothingLeavesThatTheAuthorityDidNotConfirm).
 //   - A caller that goes away does not cancel what was started
 //     (TestFC64_ACallerThatLeavesCancelsNothing).
 //   - When the hold is cut its connections are reset with linger 0, so that the

@@ -180,5 +180,26 @@ func (p *Proxy) record(e effect.Effect, permit gate.Permit) *gate.Refusal {
 		p.cfg.Journal.Settle(e.ID, effect.Failed, "not-sent: "+string(refused.Code), 0)
 		return refused
 	}
+	if permit.Term().Confirm {
+		return p.confirm(ctx, e, permit)
+	}
 	return nil
+}
+
+// confirm makes the effect known to the authority before it leaves. Refused or
+// unanswered, it does not leave; the look inside the first write comes still.
+func (p *Proxy) confirm(ctx context.Context, e effect.Effect, permit gate.Permit) *gate.Refusal {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.TTL/4)
+	defer cancel()
+	err := p.cfg.Confirmer.Confirm(ctx, permit.Term(), e)
+	if err == nil {
+		return nil
+	}
+	p.cfg.Journal.Settle(e.ID, effect.Failed, "not-sent: not confirmed", 0)
+	p.cfg.Log.Warn("effect not confirmed", zap.Stringer("scope", e.Scope), zap.String("node", p.cfg.Node), zap.Stringer("epoch", e.Epoch),
+		zap.String("effect", e.ID), zap.Error(err))
+	return &gate.Refusal{
+		Code: gate.CodeUncertain, Term: permit.Term(),
+		Detail: "the authority did not confirm the effect, which its scope demands; nothing was sent",
+	}
 }

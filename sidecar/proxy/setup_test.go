@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -47,6 +48,15 @@ type options struct {
 	routes []route.Route
 	limit  time.Duration
 	body   int64
+	// confirm answers for the authority.
+	confirm func(context.Context, ownership.Term, effect.Effect) error
+}
+
+// confirmer is the authority that a test plays.
+type confirmer func(context.Context, ownership.Term, effect.Effect) error
+
+func (f confirmer) Confirm(ctx context.Context, t ownership.Term, e effect.Effect) error {
+	return f(ctx, t, e)
 }
 
 // setup starts a proxy in front of an upstream at addr.
@@ -62,7 +72,7 @@ func setup(t testing.TB, upstream string, o options) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, gate: gate.New(clock.System()), journal: j, logs: logs}
 	b.proxy, err = proxy.New(proxy.Config{
-		Node: "n1", Providers: []proxy.Provider{{Name: "p", URL: u, Routes: table}}, Gate: b.gate, Journal: j, Clock: clock.System(), Log: log,
+		Node: "n1", Providers: []proxy.Provider{{Name: "p", URL: u, Routes: table}}, Gate: b.gate, Journal: j, Confirmer: confirmer(o.confirm), Clock: clock.System(), Log: log,
 		Registerer: prometheus.NewRegistry(), TTL: 15 * time.Second, CallLimit: o.limit, BodyLimit: o.body, SpoolDir: t.TempDir(),
 	})
 	require.NoError(t, err)
