@@ -90,14 +90,34 @@ func TestAnotherReplicaRefusesARevokedNodeAndClosesItsConnection(t *testing.T) {
 	<-a.tunnel.Done()
 }
 
-// Whoever comes first: a node that was revoked while it registered has no
-// session afterwards.
-func TestRegistrationAndRevocationAtOnceLeaveNoSession(t *testing.T) {
+// A decision between the first look of a registration and its commit finds no
+// session to end: the second look does.
+func TestANodeRevokedWhileItRegistersHasNoSessionAfterwards(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	admin := b.as("admin")
+	s := b.connect("node-a", "acme")
+	b.seen = func(node string) {
+		b.seen = nil
+		if _, err := admin.RevokeNode(t.Context(), &pb.RevokeNodeRequest{Node: node, Reason: "stolen"}); err != nil {
+			t.Errorf("revoke: %v", err)
+		}
+	}
+	answer := s.ask(&pb.UpFrame{Body: &pb.UpFrame_Register{Register: s.registerFrame()}}).GetRegistered()
+	require.Equal(t, "node-revoked", answer.GetReason())
+	open, err := b.store.Sessions(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, open)
+}
+
+// A decision stands when the node comes for the first time meanwhile.
+func TestRegistrationsAndRevocationsAtOnceLeaveNoSession(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	admin := b.as("admin")
+	const nodes = 24
 	var both sync.WaitGroup
-	for i := range 24 {
+	for i := range nodes {
 		s := b.connect(fmt.Sprintf("node-%d", i), "acme")
 		both.Go(func() {
 			s.send(&pb.UpFrame{Body: &pb.UpFrame_Register{Register: s.registerFrame()}})
@@ -115,7 +135,7 @@ func TestRegistrationAndRevocationAtOnceLeaveNoSession(t *testing.T) {
 	require.Empty(t, open)
 	refused, err := b.store.Refused(t.Context())
 	require.NoError(t, err)
-	require.Len(t, refused, 24)
+	require.Len(t, refused, nodes)
 }
 
 func TestARemovedNodeComesBackWithANewCertificateOnly(t *testing.T) {

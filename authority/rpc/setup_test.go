@@ -54,6 +54,7 @@ type bench struct {
 	server      *rpc.NodeServer
 	listener    net.Listener
 	registry    *prometheus.Registry
+	seen        func(node string) // called when a registration has looked a node up
 }
 
 // issues makes node certificates that last a week.
@@ -66,6 +67,21 @@ func (i issues) Check(csrDER []byte, node string) error {
 
 func (i issues) Issue(csrDER []byte, node string, tenants []string, now time.Time) ([][]byte, error) {
 	return i.IssueNode(csrDER, identity.Node{Name: node, Tenants: tenants}, now, 7*24*time.Hour)
+}
+
+// watched is the store with a hook in the middle of a registration.
+type watched struct {
+	store.Store
+	b *bench
+}
+
+// SeeNode implements store.Fleet.
+func (w watched) SeeNode(ctx context.Context, name string, tenants []string, c store.Certificate, enrolled bool) (store.Node, error) {
+	n, err := w.Store.SeeNode(ctx, name, tenants, c, enrolled)
+	if w.b.seen != nil {
+		w.b.seen(name)
+	}
+	return n, err
 }
 
 func token(name string, tenants []string, roles ...access.Role) access.Token {
@@ -84,6 +100,7 @@ func setup(t *testing.T) *bench {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.store.Close() })
+	b.store = watched{b.store, b}
 	id, err := b.store.AuthorityID(t.Context())
 	require.NoError(t, err)
 	b.sealer = fold.Sealer{Authority: id, Key: epoch.ReceiptKey{9}}
