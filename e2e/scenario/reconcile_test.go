@@ -21,10 +21,10 @@ import (
 const guarded = "acme/merge-target:main" // what acquire asks for
 
 // reconciling is the policy of the kind: an unclean end blocks the scope.
-func reconciling(t *testing.T) *bench {
+func reconciling(t *testing.T, rules ...any) *bench {
 	t.Helper()
 	return serve(t, cluster.Serving{
-		Policy: map[string]any{"version": 1}, Timing: map[string]any{"sweep": "200ms", "sweep_grace": "500ms"},
+		Policy: map[string]any{"version": 1, "rules": rules}, Timing: map[string]any{"sweep": "200ms", "sweep_grace": "500ms"},
 	})
 }
 
@@ -64,9 +64,9 @@ type tenure struct {
 	client        *client.Client // of the other node
 }
 
-func newTenure(t *testing.T) *tenure {
+func newTenure(t *testing.T, rules ...any) *tenure {
 	t.Helper()
-	b := reconciling(t)
+	b := reconciling(t, rules...)
 	m, url := serveMute(t)
 	providers := []cluster.Provider{{Name: "store", URL: url}}
 	w := &tenure{bench: b, provider: m}
@@ -217,4 +217,41 @@ func TestI6_ANodeWithAnotherJournalAccountsForNothing(t *testing.T) {
 		require.False(t, left.Complete)
 		return time.Now().After(patrolled)
 	})
+}
+
+// perEffect is the rule of scopes that want safety against pauses between the
+// last check and the send.
+func perEffect() map[string]any {
+	return map[string]any{"match": "acme/*", "why": "scenarios", "on_unclean_end": "reconcile", "confirm": "per-effect"}
+}
+
+// TestI6_AConfirmedEffectIsEvidenceBeforeTheProviderSeesIt, so that a node that
+// stops at that moment leaves complete evidence.
+func TestI6_AConfirmedEffectIsEvidenceBeforeTheProviderSeesIt(t *testing.T) {
+	t.Parallel()
+	w := newTenure(t, perEffect())
+	require.Equal(t, http.StatusCreated, w.call("/plans/prod"))
+	go w.call("/plans/hang")
+	<-w.provider.hung
+	left := w.evidence() // no heartbeat is waited for
+	require.Equal(t, "PUT /plans/hang", left.Effects[0].Effect.Operation)
+	require.EqualValues(t, "started", left.Effects[0].Effect.State)
+	require.NoError(t, w.worker.Pause())
+	left = w.untilEvidence("it was not blocked", blocked)
+	require.True(t, left.Complete, "nothing can have left that is not here")
+	require.NoError(t, w.worker.Resume())
+	left = w.untilEvidence("the node did not account for it", func(e client.Evidence) bool { return len(e.Unsettled) == 1 && e.Unsettled[0].Accounted })
+	require.Equal(t, 1, left.Unsettled[0].Unknown)
+	require.True(t, blocked(left))
+}
+
+// TestI4_WithoutTheAuthorityAConfirmedScopeSendsNothing, although its lease
+// still lasts.
+func TestI4_WithoutTheAuthorityAConfirmedScopeSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newTenure(t, perEffect())
+	require.Equal(t, http.StatusCreated, w.call("/plans/prod"))
+	require.NoError(t, w.authority.Pause())
+	require.Equal(t, http.StatusLocked, w.call("/plans/prod"))
+	require.NoError(t, w.authority.Resume())
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/forgeyard/concurrency/sidecar/keeper"
 )
 
-// Pacing of questions about blocked scopes. A hint of the authority only
-// shortens the wait for the next one.
+// Pacing of questions to the authority. Its hint only shortens the wait for the
+// next one about blocked scopes.
 const (
 	blockedEvery  = 5 * time.Second
-	blockedAnswer = 5 * time.Second
+	answerTimeout = 5 * time.Second // for the authority to say anything at all
 )
 
 // Evidence implements pb.LocalServiceServer.
@@ -32,6 +32,8 @@ func (v *service) Evidence(ctx context.Context, r *pb.EvidenceRequest) (*pb.Evid
 	if _, err := scope.Parse(r.GetScope()); err != nil {
 		return nil, toStatus(err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	e, err := v.s.cfg.Authority.Evidence(ctx, r.GetScope())
 	if err != nil {
 		return nil, toStatus(err)
@@ -124,7 +126,7 @@ func (v *service) watchBlocked(ctx context.Context, kinds []string, send func(*p
 }
 
 func (v *service) blocked(ctx context.Context, kinds []string) (*pb.WatchBlockedResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, blockedAnswer)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	scopes, err := v.s.cfg.Authority.Blocked(ctx, kinds)
 	if err != nil {

@@ -10,9 +10,10 @@ import (
 	"github.com/forgeyard/concurrency/sidecar/keeper"
 )
 
-// ask sends a question once; without an answer nothing is known.
+// ask sends a question once, when there is a connection within ctx; without an
+// answer nothing is known.
 func (u *Uplink) ask(ctx context.Context, f *pb.UpFrame) (*pb.DownFrame, error) {
-	c, err := u.connection(ctx, false)
+	c, err := u.connection(ctx, true)
 	if err != nil {
 		return nil, err
 	}
