@@ -127,6 +127,7 @@ func (c *Coordinator) left(ctx context.Context, view store.ScopeView) (Left, err
 // BlockedFor lists the blocked scopes of the caller's tenants that are of one
 // of the kinds: work for its reconcilers.
 func (c *Coordinator) BlockedFor(ctx context.Context, caller Caller, kinds []string) ([]lease.Record, error) {
+	c.interested(caller, kinds)
 	closed, err := c.cfg.Store.Closed(ctx, maxLeases)
 	if err != nil {
 		return nil, err

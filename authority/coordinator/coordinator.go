@@ -50,6 +50,7 @@ type Config struct {
 type Coordinator struct {
 	cfg     Config
 	metrics *metrics
+	wakers  wakers
 }
 
 // New makes a coordinator. The engine's Committed hook must call Committed.

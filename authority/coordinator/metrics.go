@@ -15,6 +15,10 @@ type metrics struct {
 	expired    *prometheus.CounterVec
 	stale      *prometheus.CounterVec
 	force      *prometheus.CounterVec
+	reconcile  *prometheus.CounterVec
+
+	blocked     prometheus.Gauge
+	quarantined prometheus.Gauge
 
 	defects         prometheus.Counter
 	nodeConflicts   prometheus.Counter
@@ -33,13 +37,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	one := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
 	return &metrics{
 		acquire:    vec("concurrency_lease_acquire_total", "Requests for a scope, by outcome.", "scope_kind", "result", "holder_kind"),
 		contention: vec("concurrency_lease_contention_total", "Requests that found the scope held.", "scope_kind", "holder_kind"),
 		expired:    vec("concurrency_lease_expired_total", "Leases ended because their session went silent.", "scope_kind", "holder_kind"),
 		stale:      vec("concurrency_stale_fence_rejected_total", "Requests refused because they named a lease or epoch of the past.", "scope_kind", "result"),
+		reconcile:  vec("concurrency_reconciliation_total", "What nodes and people said of unclean ends: account, reconcile or resolve, with the outcome.", "scope_kind", "result"),
 		force:      vec("concurrency_force_release_total", "Force releases, by outcome.", "scope_kind", "result"),
 
+		blocked:         gauge("concurrency_scopes_blocked", "Scopes that wait for reconciliation."),
+		quarantined:     gauge("concurrency_scopes_quarantined", "Scopes whose records contradict each other. Above 0 somebody must look."),
 		defects:         one("concurrency_rule_defects_total", "Changes refused by the authority's own check. Above 0 is a defect."),
 		nodeConflicts:   one("concurrency_node_conflicts_total", "Registrations that met a session of another process of the node."),
 		invalidReceipts: one("concurrency_invalid_receipts_total", "Registrations refused for a receipt that is not ours."),
@@ -86,6 +96,8 @@ func (m *metrics) command(a fold.Action, answer lease.Answer) {
 		if answer.Reason == lease.WrongEpoch {
 			m.stale.WithLabelValues(kind, result).Inc()
 		}
+	case fold.VerbAccount, fold.VerbReconcile, fold.VerbResolve:
+		m.reconcile.WithLabelValues(kind, string(a.Verb)+":"+result).Inc()
 	case fold.VerbRegister, fold.VerbRevoke, fold.VerbClose, fold.VerbSettle:
 	}
 }

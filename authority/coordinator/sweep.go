@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -29,7 +30,7 @@ func (c *Coordinator) Sweep(ctx context.Context) error {
 		return fmt.Errorf("list due scopes: %w", err)
 	}
 	c.settleAll(ctx, due)
-	return c.dropRefused(ctx)
+	return errors.Join(c.dropRefused(ctx), c.watchClosed(ctx))
 }
 
 // settleAll leaves room in the engine's queue for everybody else.

@@ -18,6 +18,8 @@ import (
 type Remote interface {
 	Nudge(ctx context.Context, session string, v lease.SetVersion) error
 	Inspect(ctx context.Context, q Question) (Report, error)
+	// Wake tells it that scopes wait for a reconciler.
+	Wake(ctx context.Context, scopes []string) error
 	// Disconnect ends the connection, whatever runs on it.
 	Disconnect() error
 }
@@ -180,6 +182,20 @@ func (r *Roster) tell(l *link) {
 		cancel()
 		told = next
 	}
+}
+
+// Wake tells a node, in the background, that scopes wait for its reconcilers.
+// It is a hint: they ask on a timer too.
+func (r *Roster) Wake(node string, scopes []string) {
+	remote := r.newest(node)
+	if remote == nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+		defer cancel()
+		_ = remote.Wake(ctx, scopes)
+	}()
 }
 
 // Inspect asks each of these nodes, in parallel, and names those that are not

@@ -17,6 +17,7 @@ import (
 type remote struct {
 	dropped chan struct{}
 	nudged  chan lease.SetVersion
+	woken   chan []string
 	inspect func(context.Context) (roster.Report, error)
 }
 
@@ -27,6 +28,11 @@ func (r remote) Nudge(_ context.Context, _ string, v lease.SetVersion) error {
 
 func (r remote) Inspect(ctx context.Context, _ roster.Question) (roster.Report, error) {
 	return r.inspect(ctx)
+}
+
+func (r remote) Wake(_ context.Context, scopes []string) error {
+	r.woken <- scopes
+	return nil
 }
 
 func (r remote) Disconnect() error {
@@ -94,4 +100,16 @@ func TestDropEndsEveryConnectionOfTheNodeAndNoOther(t *testing.T) {
 	require.Len(t, links[0].dropped, 1)
 	require.Len(t, links[1].dropped, 1)
 	require.Empty(t, links[2].dropped)
+}
+
+func TestWakeReachesTheNewestConnectionAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	r := roster.New(time.Minute, prometheus.NewRegistry())
+	old, fresh := remote{woken: make(chan []string, 1)}, remote{woken: make(chan []string, 1)}
+	defer r.Join("n1", "s1", old)()
+	defer r.Join("n1", "s1", fresh)()
+	r.Wake("n2", []string{"acme/environment:prod"})
+	r.Wake("n1", []string{"acme/environment:prod"})
+	require.Equal(t, []string{"acme/environment:prod"}, <-fresh.woken)
+	require.Empty(t, old.woken)
 }

@@ -70,6 +70,16 @@ func (r *remote) Nudge(ctx context.Context, session string, v lease.SetVersion) 
 	return err
 }
 
+// Wake implements roster.Remote.
+func (r *remote) Wake(ctx context.Context, scopes []string) error {
+	c, err := r.client()
+	if err != nil {
+		return err
+	}
+	_, err = c.Wake(ctx, &pb.WakeRequest{Scopes: scopes})
+	return err
+}
+
 // Inspect implements roster.Remote.
 func (r *remote) Inspect(ctx context.Context, q roster.Question) (roster.Report, error) {
 	c, err := r.client()

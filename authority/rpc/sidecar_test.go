@@ -33,6 +33,7 @@ type sidecar struct {
 
 	applied *pb.SetVersion
 	nudged  chan *pb.NudgeRequest
+	woken   chan *pb.WakeRequest
 	report  *pb.InspectResponse
 }
 
@@ -40,6 +41,11 @@ type sidecar struct {
 type nodeService struct {
 	pb.UnimplementedNodeServiceServer
 	s *sidecar
+}
+
+func (n *nodeService) Wake(_ context.Context, r *pb.WakeRequest) (*pb.WakeResponse, error) {
+	n.s.woken <- r
+	return &pb.WakeResponse{}, nil
 }
 
 func (n *nodeService) Nudge(_ context.Context, r *pb.NudgeRequest) (*pb.NudgeResponse, error) {
@@ -62,7 +68,7 @@ func (b *bench) connect(name string, tenants ...string) *sidecar {
 func (b *bench) sidecar(name string) *sidecar {
 	return &sidecar{
 		t: b.t, name: name, nonce: ulid.Make().String(), waiting: map[uint64]*pb.DownFrame{},
-		nudged: make(chan *pb.NudgeRequest, 16), report: &pb.InspectResponse{Node: name},
+		nudged: make(chan *pb.NudgeRequest, 16), woken: make(chan *pb.WakeRequest, 16), report: &pb.InspectResponse{Node: name},
 	}
 }
 
