@@ -58,6 +58,9 @@ func (w *world) load(ctx context.Context, seed uint64, c *tally) {
 func (w *world) operate(ctx context.Context, rng *rand.Rand, c *tally) {
 	n, scope := w.nodes[rng.IntN(len(w.nodes))], scopes[rng.IntN(len(scopes))]
 	dies, writes, large := rng.IntN(6) == 0, 1+rng.IntN(3), rng.IntN(8) == 0
+	if rng.IntN(4) == 0 { // a long job, which a fault finds at work
+		writes, large = 30, false
+	}
 	c.operations.Add(1)
 	controller := exec.Command("sleep", "3600")
 	if controller.Start() != nil {
@@ -87,7 +90,7 @@ func (w *world) operate(ctx context.Context, rng *rand.Rand, c *tally) {
 		if !w.write(ctx, hold.GetBaseUrls()["target"]+half+"x", large, c) {
 			break
 		}
-		pause(ctx, time.Duration(rng.IntN(60))*time.Millisecond)
+		pause(ctx, time.Duration(rng.IntN(100))*time.Millisecond)
 	}
 	if dies {
 		c.killed.Add(1)
