@@ -46,20 +46,28 @@ type member struct {
 // keep is a controller that wants one scope all the time.
 type keep struct {
 	scope scope.Scope
+	end   func() // stops asking
 
 	mu      sync.Mutex
 	hold    *client.Hold // nil: it is asking
-	grants  int
-	granted time.Time // the last one
-	asked   time.Time // since when it has been without
+	granted time.Time    // the last one
 	state   ownership.State
-	changed time.Time // when the state was entered
+	at      map[ownership.State]time.Time // when each state was last entered
 }
 
-func (k *keep) read() (grants int, granted time.Time, state ownership.State, changed time.Time) {
+// lastGrant is when the newest hold began.
+func (k *keep) lastGrant() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.grants, k.granted, k.state, k.changed
+	return k.granted
+}
+
+// entered is when a state was last entered.
+func (k *keep) entered(s ownership.State) (time.Time, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.at[s]
+	return at, ok
 }
 
 func (k *keep) epoch() uint64 {
@@ -77,6 +85,7 @@ func (s *site) start(n, scopes int, session sidecar.SessionConfig) *fleet {
 	s.t.Helper()
 	f := &fleet{t: s.t}
 	log := fileLogger(s.t, filepath.Join(s.dir, "sidecars.log"))
+	s.t.Cleanup(f.stop)
 	for i := range n {
 		f.members = append(f.members, s.member(f, fmt.Sprintf("node-%03d", i), session, log))
 	}
@@ -87,6 +96,20 @@ func (s *site) start(n, scopes int, session sidecar.SessionConfig) *fleet {
 	}
 	eventually(s.t, 2*time.Minute, "every scope is owned", func() bool { return f.owned() == n*scopes })
 	return f
+}
+
+// stop ends every controller, then every sidecar.
+func (f *fleet) stop() {
+	f.each(func(_ *member, k *keep) { k.end() })
+	var all errgroup.Group
+	for _, m := range f.members {
+		all.Go(func() error {
+			m.client.Close()
+			m.stop()
+			return nil
+		})
+	}
+	_ = all.Wait()
 }
 
 func fileLogger(t *testing.T, path string) *zap.Logger {
@@ -113,18 +136,14 @@ func (s *site) member(f *fleet, node string, session sidecar.SessionConfig, log 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- sc.Run(ctx) }()
-	m.stop = sync.OnceFunc(func() {
+	m.stop = func() {
 		cancel()
 		if err := <-ended; err != nil {
 			s.t.Errorf("%s: %v", node, err)
 		}
-	})
+	}
 	m.client, err = client.Dial(m.socket)
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() {
-		m.client.Close()
-		m.stop()
-	})
 	return m
 }
 
@@ -139,7 +158,7 @@ func environment(t testing.TB, name string) scope.Scope {
 // ends.
 func (m *member) keep(t *testing.T, name string) *keep {
 	t.Helper()
-	k := &keep{scope: environment(t, name), asked: time.Now()}
+	k := &keep{scope: environment(t, name), at: map[ownership.State]time.Time{}}
 	m.keeps = append(m.keeps, k)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -148,10 +167,10 @@ func (m *member) keep(t *testing.T, name string) *keep {
 			m.own(ctx, k)
 		}
 	})
-	t.Cleanup(func() {
+	k.end = func() {
 		cancel()
 		running.Wait()
-	})
+	}
 	return k
 }
 
@@ -162,16 +181,21 @@ func (m *member) own(ctx context.Context, k *keep) {
 		return
 	}
 	k.mu.Lock()
-	k.hold, k.granted, k.grants = h, time.Now(), k.grants+1
+	k.hold, k.granted = h, time.Now()
 	k.mu.Unlock()
+	lost := false
 	select {
-	case <-h.Context().Done():
+	case <-h.Context().Done(): // said by the sidecar, or by the library's own clock
+		lost = true
 		m.fleet.lost.Add(1)
 	case <-ctx.Done():
 	}
 	k.mu.Lock()
-	k.hold, k.asked = nil, time.Now()
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	k.hold = nil
+	if lost {
+		k.state, k.at[ownership.Lost] = ownership.Lost, time.Now()
+	}
 }
 
 func (m *member) event(k *keep, e client.Event) {
@@ -183,7 +207,7 @@ func (m *member) event(k *keep, e client.Event) {
 	if e.State == ownership.Uncertain {
 		m.fleet.uncertain.Add(1)
 	}
-	k.state, k.changed = e.State, time.Now()
+	k.state, k.at[e.State] = e.State, time.Now()
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -233,7 +257,7 @@ func (f *fleet) load(every time.Duration) (stop func()) {
 		s := environment(f.t, "load-"+m.node)
 		running.Go(func() error {
 			for ctx.Err() == nil {
-				m.pair(ctx, s)
+				m.pair(s)
 				pause(ctx, every)
 			}
 			return nil
@@ -247,13 +271,16 @@ func (f *fleet) load(every time.Duration) (stop func()) {
 	return stop
 }
 
-func (m *member) pair(ctx context.Context, s scope.Scope) {
+// pair is brought to its end also when the load stops meanwhile.
+func (m *member) pair(s scope.Scope) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	began := time.Now()
 	h, err := m.client.Acquire(ctx, s, client.Wait(30*time.Second))
 	if err != nil {
 		return
 	}
-	if _, err := h.Release(context.WithoutCancel(ctx)); err != nil {
+	if _, err := h.Release(ctx); err != nil {
 		return
 	}
 	m.fleet.pairs.Add(1)
