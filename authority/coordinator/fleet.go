@@ -182,6 +182,15 @@ func (c *Coordinator) admitted(ctx context.Context, caller Caller) (refusal stri
 	return refusal, err
 }
 
+// whyRevoked says who revoked the node, and why; as far as that can be read.
+func (c *Coordinator) whyRevoked(ctx context.Context, caller Caller) string {
+	n, err := c.cfg.Store.Node(ctx, caller.Node)
+	if err != nil {
+		return err.Error()
+	}
+	return n.Refuses(caller.Certificate)
+}
+
 // dropRefused closes the connections of nodes that were refused by a decision
 // on another replica.
 func (c *Coordinator) dropRefused(ctx context.Context) error {

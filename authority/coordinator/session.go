@@ -130,6 +130,10 @@ func (c *Coordinator) Heartbeat(ctx context.Context, caller Caller, b lease.Beat
 	if err != nil {
 		return lease.Answer{}, false, err
 	}
+	if a.Reason == lease.NodeRevoked {
+		a.Detail = c.whyRevoked(ctx, caller)
+		return a, false, nil
+	}
 	if a.Code == lease.Renewed && a.Version.Before(b.Applied) {
 		c.metrics.ahead.Inc()
 		c.cfg.Log.Error("node reports a set ahead of the store", zap.String("node", caller.Node),
@@ -144,6 +148,7 @@ type Set struct {
 	store.Set
 	Remaining time.Duration // of the session, counted from the sending of the request
 	Refused   lease.Reason  // empty: the set holds
+	Detail    string        // of the refusal
 }
 
 // FetchSet reads the set of the caller's session.
@@ -160,7 +165,7 @@ func (c *Coordinator) FetchSet(ctx context.Context, caller Caller, session, nonc
 	case s.ID == "" || s.Node != caller.Node:
 		return Set{Refused: lease.SessionUnknown}, nil
 	case s.End == lease.SessionRevoked:
-		return Set{Refused: lease.NodeRevoked}, nil
+		return Set{Refused: lease.NodeRevoked, Detail: c.whyRevoked(ctx, caller)}, nil
 	case s.End != lease.SessionOpen:
 		return Set{Refused: lease.SessionEnded}, nil
 	case s.Nonce != nonce:

@@ -190,7 +190,7 @@ func (s *stream) fetchSet(ctx context.Context, f *pb.FetchSet) *pb.DownFrame {
 	}
 	if set.Refused != lease.NoReason {
 		return &pb.DownFrame{Body: &pb.DownFrame_Set{Set: &pb.LeaseSet{
-			Session: f.GetSession(), Code: string(lease.Rejected), Reason: string(set.Refused),
+			Session: f.GetSession(), Code: string(lease.Rejected), Reason: string(set.Refused), Detail: set.Detail,
 		}}}
 	}
 	out := &pb.LeaseSet{

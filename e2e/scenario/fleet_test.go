@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/forgeyard/concurrency/authority/store/postgres/pgtest"
 	"github.com/forgeyard/concurrency/e2e/cluster"
 	"github.com/forgeyard/concurrency/e2e/provider"
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
@@ -48,14 +49,25 @@ func TestACARotationUnderLoadLosesNoHold(t *testing.T) {
 // another node not before its time is over; restored, it works again.
 func TestARevokedNodeIsStoppedAndAnotherWorksOn(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"sqlite", "postgres"} {
-		t.Run(store, func(t *testing.T) {
+	for name, serve := range map[string]func(*testing.T) (b *bench, decides *cluster.Authority){
+		"sqlite":   func(t *testing.T) (*bench, *cluster.Authority) { b := start(t, "sqlite"); return b, b.authority },
+		"postgres": func(t *testing.T) (*bench, *cluster.Authority) { b := start(t, "postgres"); return b, b.authority },
+		"postgres, by a replica that it is not connected to": func(t *testing.T) (*bench, *cluster.Authority) {
+			url := pgtest.Database(t)
+			b := serveOn(t, url)
+			another, err := cluster.ServeAuthority(t.Context(), b.opts, cluster.Serving{PostgresURL: url, Policy: free(), Replica: 1, Of: b.authority})
+			require.NoError(t, err)
+			t.Cleanup(func() { another.Stop() })
+			return b, another
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := start(t, store)
+			b, decides := serve(t)
 			first := b.sidecar(cluster.SidecarConfig{Node: "node-a", Session: quick(), Settle: time.Second})
 			second := b.sidecar(cluster.SidecarConfig{Node: "node-b", Session: quick()})
 			held := acquire(t, first, "merge-controller")
-			b.operate("concurrency", "nodes", "revoke", "node-a", "--reason", "stolen in the night")
+			b.operateOn(decides, "concurrency", "nodes", "revoke", "node-a", "--reason", "stolen in the night")
 			status, err := first.Local().Status(t.Context())
 			require.NoError(t, err)
 			for ctx := within(t, 10*time.Second); len(status.GetHolds()) != 1 || status.GetHolds()[0].GetState() != "lost" || status.GetSession() != ""; {
@@ -164,7 +176,12 @@ func (b *bench) ca(verb string) {
 // operate runs a command of an operator.
 func (b *bench) operate(args ...string) string {
 	b.t.Helper()
-	cmd := exec.Command(filepath.Join(b.opts.Bin, "forgeyard"), append(args, "-c", b.authority.OperatorConfig)...)
+	return b.operateOn(b.authority, args...)
+}
+
+func (b *bench) operateOn(a *cluster.Authority, args ...string) string {
+	b.t.Helper()
+	cmd := exec.Command(filepath.Join(b.opts.Bin, "forgeyard"), append(args, "-c", a.OperatorConfig)...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(b.t, err, "%s", out)
 	return string(out)

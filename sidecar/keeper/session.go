@@ -305,7 +305,7 @@ func (k *Keeper) fetched(sentAt boottime.Instant, set Set, err error) {
 		k.cfg.Log.Warn("fetch set", zap.String("node", k.cfg.Node), zap.Error(err))
 		return // the next heartbeat's answer asks again
 	case set.Refused != lease.NoReason:
-		k.refusedSession(set.Refused, "")
+		k.refusedSession(set.Refused, set.Detail)
 		return
 	case !set.Version.Before(k.session.tracker.Applied): // else a delta overtook it
 		k.applySet(sentAt, set)

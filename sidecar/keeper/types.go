@@ -55,6 +55,7 @@ type Status struct {
 // Set is the answer to a fetch of the session's leases.
 type Set struct {
 	Refused   lease.Reason
+	Detail    string // of the refusal
 	Version   lease.SetVersion
 	Remaining time.Duration
 	Leases    []SetLease

@@ -131,7 +131,7 @@ func (u *Uplink) FetchSet(ctx context.Context, session, nonce string, known []st
 func fromSet(m *pb.LeaseSet) (keeper.Set, error) {
 	set := keeper.Set{Version: wire.FromVersion(m.GetVersion()), Remaining: m.GetRemaining().AsDuration()}
 	if lease.Code(m.GetCode()) == lease.Rejected {
-		set.Refused = lease.Reason(m.GetReason())
+		set.Refused, set.Detail = lease.Reason(m.GetReason()), m.GetDetail()
 		return set, nil
 	}
 	if lease.Code(m.GetCode()) != lease.Done {

@@ -1092,7 +1092,8 @@ type LeaseSet struct {
 	Ended         []*Ended               `protobuf:"bytes,5,rep,name=ended,proto3" json:"ended,omitempty"`
 	Code          string                 `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"` // done or rejected
 	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	Owed          []*Lease               `protobuf:"bytes,8,rep,name=owed,proto3" json:"owed,omitempty"` // of this node, ended uncleanly and not settled: its account is waited for
+	Owed          []*Lease               `protobuf:"bytes,8,rep,name=owed,proto3" json:"owed,omitempty"`     // of this node, ended uncleanly and not settled: its account is waited for
+	Detail        string                 `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"` // of a rejection
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1181,6 +1182,13 @@ func (x *LeaseSet) GetOwed() []*Lease {
 		return x.Owed
 	}
 	return nil
+}
+
+func (x *LeaseSet) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
 }
 
 // Ended tells a loser why, and by whom it was replaced (FC-27).
@@ -2138,7 +2146,7 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\bFetchSet\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x14\n" +
-	"\x05known\x18\x03 \x03(\tR\x05known\"\xee\x02\n" +
+	"\x05known\x18\x03 \x03(\tR\x05known\"\x86\x03\n" +
 	"\bLeaseSet\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12>\n" +
 	"\aversion\x18\x02 \x01(\v2$.forgeyard.concurrency.v1.SetVersionR\aversion\x127\n" +
@@ -2147,7 +2155,8 @@ const file_forgeyard_concurrency_v1_session_proto_rawDesc = "" +
 	"\x05ended\x18\x05 \x03(\v2\x1f.forgeyard.concurrency.v1.EndedR\x05ended\x12\x12\n" +
 	"\x04code\x18\x06 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\a \x01(\tR\x06reason\x123\n" +
-	"\x04owed\x18\b \x03(\v2\x1f.forgeyard.concurrency.v1.LeaseR\x04owed\"\x7f\n" +
+	"\x04owed\x18\b \x03(\v2\x1f.forgeyard.concurrency.v1.LeaseR\x04owed\x12\x16\n" +
+	"\x06detail\x18\t \x01(\tR\x06detail\"\x7f\n" +
 	"\x05Ended\x125\n" +
 	"\x05lease\x18\x01 \x01(\v2\x1f.forgeyard.concurrency.v1.LeaseR\x05lease\x12?\n" +
 	"\tsuccessor\x18\x02 \x01(\v2!.forgeyard.concurrency.v1.SummaryR\tsuccessor\"\x98\x04\n" +
