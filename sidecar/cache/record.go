@@ -35,7 +35,8 @@ type Hold struct {
 	Purpose   lease.Purpose `json:"purpose,omitempty"`
 	Lease     string        `json:"lease"`
 	Epoch     epoch.Epoch   `json:"epoch"`
-	Confirm   bool          `json:"confirm,omitempty"` // of its lease
+	Confirm   bool          `json:"confirm,omitempty"`  // of its lease
+	Settling  bool          `json:"settling,omitempty"` // no effect starts any more
 	UID       uint32        `json:"uid"`
 	Binding   Binding       `json:"binding"`
 	CommandID string        `json:"command_id"`

@@ -114,6 +114,9 @@ func judge(t *ownership.Term, now boottime.Instant) *Refusal {
 		if t.State == ownership.Uncertain || !now.Before(t.UncertainAt) {
 			return uncertain(t)
 		}
+		if t.Settling {
+			return settling(t)
+		}
 		return nil
 	case ownership.Lost:
 		return lost(t)
@@ -133,8 +136,8 @@ func (g *Gate) InFlight(key ownership.Key) int64 {
 }
 
 // Idle returns a channel that is closed once nothing is in flight under the
-// hold. Call it after Releasing or Lost was published: from then on the count
-// only falls.
+// hold. Call it after Releasing, Lost or Settling was published: what is counted
+// in after that is refused.
 func (g *Gate) Idle(key ownership.Key) <-chan struct{} {
 	done := make(chan struct{})
 	g.mu.Lock()

@@ -93,6 +93,10 @@ func lost(t *ownership.Term) *Refusal {
 	return r
 }
 
+func settling(t *ownership.Term) *Refusal {
+	return &Refusal{Code: CodeNoHold, Term: *t, Detail: "the hold on " + t.Scope.String() + " is settling: its holder asked that no effect starts any more; nothing was sent"}
+}
+
 func notOwned(t *ownership.Term) *Refusal {
 	return &Refusal{Code: CodeNoHold, Term: *t, Detail: "the hold on " + t.Scope.String() + " is " + string(t.State) + ", not owned; nothing was sent"}
 }

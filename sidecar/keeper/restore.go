@@ -46,7 +46,7 @@ func (k *Keeper) restoreHold(former cache.Session, c cache.Hold) error {
 	}
 	now := k.cfg.Clock.Boot()
 	t := ownership.Term{
-		Key: key, Scope: c.Scope, Holder: c.Holder, Lease: c.Lease, Epoch: c.Epoch, Confirm: c.Confirm,
+		Key: key, Scope: c.Scope, Holder: c.Holder, Lease: c.Lease, Epoch: c.Epoch, Confirm: c.Confirm, Settling: c.Settling,
 		Deadline: former.ConfirmedAt.Add(k.cfg.Budget.HardDeadline()), KillAt: former.ConfirmedAt.Add(k.cfg.Budget.HardDeadline() - k.cfg.Budget.KillGrace),
 		Detail: "the sidecar was restarted",
 	}
@@ -78,7 +78,7 @@ func (k *Keeper) restoreHold(former cache.Session, c cache.Hold) error {
 func (k *Keeper) record(h *hold) cache.Hold {
 	t := h.m.Term
 	c := cache.Hold{
-		Key: t.Key.Secret(), Scope: t.Scope, Holder: t.Holder, Purpose: h.req.Purpose, Lease: t.Lease, Epoch: t.Epoch, Confirm: t.Confirm,
+		Key: t.Key.Secret(), Scope: t.Scope, Holder: t.Holder, Purpose: h.req.Purpose, Lease: t.Lease, Epoch: t.Epoch, Confirm: t.Confirm, Settling: t.Settling,
 		UID: h.req.UID, Binding: h.req.Binding, CommandID: h.req.CommandID,
 	}
 	if t.State == ownership.Releasing || t.State == ownership.Lost {

@@ -30,6 +30,7 @@ const maxBody = 1 << 20
 type Keeper interface {
 	Start(ctx context.Context, r keeper.Request) (ownership.Key, <-chan ownership.Term, error)
 	Release(ctx context.Context, key ownership.Key) (ownership.Term, error)
+	Settle(ctx context.Context, key ownership.Key) (ownership.Term, error)
 	Abandon(key ownership.Key)
 	Reattach(ctx context.Context, key ownership.Key, uid uint32, b keeper.Binding) (ownership.Term, error)
 	Watch(ctx context.Context, key ownership.Key) (<-chan ownership.Term, error)

@@ -258,6 +258,19 @@ func (v *service) Release(ctx context.Context, r *pb.LocalReleaseRequest) (*pb.H
 	return v.event(t, true), nil
 }
 
+// Settle implements pb.LocalServiceServer.
+func (v *service) Settle(ctx context.Context, r *pb.LocalSettleRequest) (*pb.HoldEvent, error) {
+	key, _, err := v.own(ctx, r.GetHoldKey())
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	t, err := v.s.cfg.Keeper.Settle(ctx, key)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return v.event(t, true), nil
+}
+
 // Status implements pb.LocalServiceServer.
 func (v *service) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
 	peer, err := peerOf(ctx)

@@ -46,6 +46,7 @@ const (
 	EvTick       EventKind = "tick"        // time passed
 	EvClock      EventKind = "clock-event" // the machine slept, a clock was stepped
 	EvDropped    EventKind = "dropped"     // the authority says that the lease is not ours any more
+	EvSettle     EventKind = "settle"      // the caller asks that no effect starts any more
 	EvRelease    EventKind = "release"     // the caller asks
 	EvCallerGone EventKind = "caller-gone" // the caller's stream or process ended
 	EvReleased   EventKind = "released"    // the authority acknowledged the release

@@ -206,7 +206,7 @@ func states() []ownership.State {
 func kinds() []ownership.EventKind {
 	return []ownership.EventKind{
 		ownership.EvGranted, ownership.EvBusy, ownership.EvUndecided, ownership.EvRetry, ownership.EvRefused, ownership.EvConfirmed, ownership.EvTick,
-		ownership.EvClock, ownership.EvDropped, ownership.EvRelease, ownership.EvCallerGone, ownership.EvReleased,
+		ownership.EvClock, ownership.EvDropped, ownership.EvSettle, ownership.EvRelease, ownership.EvCallerGone, ownership.EvReleased,
 	}
 }
 

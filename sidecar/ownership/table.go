@@ -18,11 +18,11 @@ func table() map[State]map[EventKind]rule {
 		},
 		Owned: {
 			EvConfirmed: confirmed, EvTick: tick, EvClock: clockEvent, EvDropped: dropped,
-			EvRelease: release, EvCallerGone: callerGone,
+			EvSettle: settle, EvRelease: release, EvCallerGone: callerGone,
 		},
 		Uncertain: {
 			EvConfirmed: confirmed, EvTick: tick, EvClock: clockEvent, EvDropped: dropped,
-			EvRelease: release, EvCallerGone: callerGone,
+			EvSettle: settle, EvRelease: release, EvCallerGone: callerGone,
 		},
 		Reconciling: {},
 		Releasing: {
@@ -176,6 +176,12 @@ func clockEvent(m Machine, e Event) (Machine, []Action) {
 func dropped(m Machine, e Event) (Machine, []Action) {
 	m.Term.State, m.Term.Reason, m.Term.Detail, m.Term.Successor = Lost, e.Reason, e.Detail, e.Successor
 	return m, []Action{DoPublish, DoCut, DoRetire}
+}
+
+// settle keeps the scope and closes the gate, for good.
+func settle(m Machine, _ Event) (Machine, []Action) {
+	m.Term.Settling = true
+	return m, []Action{DoPublish}
 }
 
 func release(m Machine, e Event) (Machine, []Action) {

@@ -92,6 +92,9 @@ type Term struct {
 	Detail string // for people
 	// Confirm: the authority is asked before each effect (policy confirm: per-effect).
 	Confirm bool
+	// Settling: no effect starts any more although the scope is owned; its holder
+	// brings a cancelled operation to its end.
+	Settling bool
 
 	UncertainAt boottime.Instant // no new effect starts from here on
 	KillAt      boottime.Instant // TERM to supervised groups

@@ -190,7 +190,7 @@ func (s *send) finish(whole bool) {
 	}
 	if s.link != nil {
 		if whole {
-			s.call.upstream.put(s.link)
+			s.call.upstream.put(s.link, s.p.cfg.Gate, s.permit.Key())
 		} else {
 			s.link.client.Close()
 		}

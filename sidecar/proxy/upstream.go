@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/forgeyard/concurrency/shared/boottime"
 	"github.com/forgeyard/concurrency/shared/clock"
 	"github.com/forgeyard/concurrency/shared/effect"
+	"github.com/forgeyard/concurrency/sidecar/gate"
+	"github.com/forgeyard/concurrency/sidecar/ownership"
 )
 
 // Bounds of the idle connections to one provider.
@@ -38,6 +41,7 @@ type link struct {
 	client *http.ClientConn
 	conn   *fenced
 	since  boottime.Instant // idle
+	uncut  func()           // takes back that the hold's end closes it while it is idle; or nil
 }
 
 func newUpstream(p Provider, cfg Config) *upstream {
@@ -95,6 +99,10 @@ func (u *upstream) takeIdle() *link {
 	for len(u.idle) > 0 {
 		l := u.idle[len(u.idle)-1]
 		u.idle = u.idle[:len(u.idle)-1]
+		if l.uncut != nil {
+			l.uncut()
+			l.uncut = nil
+		}
 		if l.client.Err() == nil && now.Sub(l.since) < maxIdleAge {
 			return l
 		}
@@ -103,17 +111,43 @@ func (u *upstream) takeIdle() *link {
 	return nil
 }
 
-// put keeps a connection whose call was answered in full.
-func (u *upstream) put(l *link) {
+// put keeps a connection whose call was answered in full. The end of the hold
+// that used it last closes it, unless another one has it by then (FC-65).
+func (u *upstream) put(l *link, g *gate.Gate, key ownership.Key) {
 	l.conn.end()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if l.client.Err() != nil || len(u.idle) >= maxIdle {
+	if !u.keep(l) {
 		l.close()
 		return
 	}
+	uncut := g.OnCut(key, func() { u.drop(l) }) // may run at once: u.mu is not held
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !slices.Contains(u.idle, l) { // taken again meanwhile
+		uncut()
+		return
+	}
+	l.uncut = uncut
+}
+
+func (u *upstream) keep(l *link) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if l.client.Err() != nil || len(u.idle) >= maxIdle {
+		return false
+	}
 	l.since = u.clock.Boot()
 	u.idle = append(u.idle, l)
+	return true
+}
+
+// drop closes a connection that is idle still.
+func (u *upstream) drop(l *link) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if i := slices.Index(u.idle, l); i >= 0 {
+		u.idle = slices.Delete(u.idle, i, i+1)
+		l.close()
+	}
 }
 
 // close ends a settled connection in order.

@@ -148,6 +148,7 @@ type HoldEvent struct {
 	KillAtBoottime     int64  `protobuf:"varint,19,opt,name=kill_at_boottime,json=killAtBoottime,proto3" json:"kill_at_boottime,omitempty"`
 	DeadlineAtBoottime int64  `protobuf:"varint,20,opt,name=deadline_at_boottime,json=deadlineAtBoottime,proto3" json:"deadline_at_boottime,omitempty"`
 	Purpose            string `protobuf:"bytes,21,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	Settling           bool   `protobuf:"varint,22,opt,name=settling,proto3" json:"settling,omitempty"` // no effect starts any more
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -329,6 +330,13 @@ func (x *HoldEvent) GetPurpose() string {
 	return ""
 }
 
+func (x *HoldEvent) GetSettling() bool {
+	if x != nil {
+		return x.Settling
+	}
+	return false
+}
+
 type LocalReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HoldKey       string                 `protobuf:"bytes,1,opt,name=hold_key,json=holdKey,proto3" json:"hold_key,omitempty"`
@@ -373,6 +381,50 @@ func (x *LocalReleaseRequest) GetHoldKey() string {
 	return ""
 }
 
+type LocalSettleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HoldKey       string                 `protobuf:"bytes,1,opt,name=hold_key,json=holdKey,proto3" json:"hold_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocalSettleRequest) Reset() {
+	*x = LocalSettleRequest{}
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalSettleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalSettleRequest) ProtoMessage() {}
+
+func (x *LocalSettleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalSettleRequest.ProtoReflect.Descriptor instead.
+func (*LocalSettleRequest) Descriptor() ([]byte, []int) {
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *LocalSettleRequest) GetHoldKey() string {
+	if x != nil {
+		return x.HoldKey
+	}
+	return ""
+}
+
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -381,7 +433,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[3]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +445,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[3]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +458,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{3}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{4}
 }
 
 type StatusResponse struct {
@@ -427,7 +479,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[4]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +491,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[4]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +504,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{4}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StatusResponse) GetNode() string {
@@ -534,7 +586,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[5]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +598,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[5]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +611,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{5}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WatchRequest) GetHoldKey() string {
@@ -580,7 +632,7 @@ type EffectsRequest struct {
 
 func (x *EffectsRequest) Reset() {
 	*x = EffectsRequest{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[6]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +644,7 @@ func (x *EffectsRequest) String() string {
 func (*EffectsRequest) ProtoMessage() {}
 
 func (x *EffectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[6]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +657,7 @@ func (x *EffectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectsRequest.ProtoReflect.Descriptor instead.
 func (*EffectsRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{6}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EffectsRequest) GetScope() string {
@@ -638,7 +690,7 @@ type EffectsResponse struct {
 
 func (x *EffectsResponse) Reset() {
 	*x = EffectsResponse{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[7]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +702,7 @@ func (x *EffectsResponse) String() string {
 func (*EffectsResponse) ProtoMessage() {}
 
 func (x *EffectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[7]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +715,7 @@ func (x *EffectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectsResponse.ProtoReflect.Descriptor instead.
 func (*EffectsResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{7}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EffectsResponse) GetEffects() []*Effect {
@@ -682,7 +734,7 @@ type EvidenceRequest struct {
 
 func (x *EvidenceRequest) Reset() {
 	*x = EvidenceRequest{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[8]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +746,7 @@ func (x *EvidenceRequest) String() string {
 func (*EvidenceRequest) ProtoMessage() {}
 
 func (x *EvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[8]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +759,7 @@ func (x *EvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvidenceRequest.ProtoReflect.Descriptor instead.
 func (*EvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{8}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EvidenceRequest) GetScope() string {
@@ -726,7 +778,7 @@ type EvidenceResponse struct {
 
 func (x *EvidenceResponse) Reset() {
 	*x = EvidenceResponse{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[9]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +790,7 @@ func (x *EvidenceResponse) String() string {
 func (*EvidenceResponse) ProtoMessage() {}
 
 func (x *EvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[9]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +803,7 @@ func (x *EvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvidenceResponse.ProtoReflect.Descriptor instead.
 func (*EvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{9}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EvidenceResponse) GetEvidence() *Evidence {
@@ -773,7 +825,7 @@ type LocalResolveRequest struct {
 
 func (x *LocalResolveRequest) Reset() {
 	*x = LocalResolveRequest{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[10]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +837,7 @@ func (x *LocalResolveRequest) String() string {
 func (*LocalResolveRequest) ProtoMessage() {}
 
 func (x *LocalResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[10]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +850,7 @@ func (x *LocalResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalResolveRequest.ProtoReflect.Descriptor instead.
 func (*LocalResolveRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{10}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LocalResolveRequest) GetHoldKey() string {
@@ -839,7 +891,7 @@ type LocalResolveResponse struct {
 
 func (x *LocalResolveResponse) Reset() {
 	*x = LocalResolveResponse{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[11]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +903,7 @@ func (x *LocalResolveResponse) String() string {
 func (*LocalResolveResponse) ProtoMessage() {}
 
 func (x *LocalResolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[11]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +916,7 @@ func (x *LocalResolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalResolveResponse.ProtoReflect.Descriptor instead.
 func (*LocalResolveResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{11}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LocalResolveResponse) GetCode() string {
@@ -890,7 +942,7 @@ type WatchBlockedRequest struct {
 
 func (x *WatchBlockedRequest) Reset() {
 	*x = WatchBlockedRequest{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[12]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +954,7 @@ func (x *WatchBlockedRequest) String() string {
 func (*WatchBlockedRequest) ProtoMessage() {}
 
 func (x *WatchBlockedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[12]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +967,7 @@ func (x *WatchBlockedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBlockedRequest.ProtoReflect.Descriptor instead.
 func (*WatchBlockedRequest) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{12}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchBlockedRequest) GetKinds() []string {
@@ -934,7 +986,7 @@ type WatchBlockedResponse struct {
 
 func (x *WatchBlockedResponse) Reset() {
 	*x = WatchBlockedResponse{}
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[13]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +998,7 @@ func (x *WatchBlockedResponse) String() string {
 func (*WatchBlockedResponse) ProtoMessage() {}
 
 func (x *WatchBlockedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[13]
+	mi := &file_forgeyard_concurrency_v1_local_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1011,7 @@ func (x *WatchBlockedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBlockedResponse.ProtoReflect.Descriptor instead.
 func (*WatchBlockedResponse) Descriptor() ([]byte, []int) {
-	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{13}
+	return file_forgeyard_concurrency_v1_local_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchBlockedResponse) GetScopes() []*ClosedState {
@@ -983,7 +1035,7 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"\x03pid\x18\x05 \x01(\x05R\x03pid\x121\n" +
 	"\x06detach\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06detach\x12\x19\n" +
 	"\bhold_key\x18\a \x01(\tR\aholdKey\x12\x18\n" +
-	"\apurpose\x18\b \x01(\tR\apurpose\"\x82\a\n" +
+	"\apurpose\x18\b \x01(\tR\apurpose\"\x9e\a\n" +
 	"\tHoldEvent\x12\x19\n" +
 	"\bhold_key\x18\x01 \x01(\tR\aholdKey\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x14\n" +
@@ -1008,11 +1060,14 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"\akill_in\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x06killIn\x12(\n" +
 	"\x10kill_at_boottime\x18\x13 \x01(\x03R\x0ekillAtBoottime\x120\n" +
 	"\x14deadline_at_boottime\x18\x14 \x01(\x03R\x12deadlineAtBoottime\x12\x18\n" +
-	"\apurpose\x18\x15 \x01(\tR\apurpose\x1a;\n" +
+	"\apurpose\x18\x15 \x01(\tR\apurpose\x12\x1a\n" +
+	"\bsettling\x18\x16 \x01(\bR\bsettling\x1a;\n" +
 	"\rBaseUrlsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x13LocalReleaseRequest\x12\x19\n" +
+	"\bhold_key\x18\x01 \x01(\tR\aholdKey\"/\n" +
+	"\x12LocalSettleRequest\x12\x19\n" +
 	"\bhold_key\x18\x01 \x01(\tR\aholdKey\"\x0f\n" +
 	"\rStatusRequest\"\xd5\x02\n" +
 	"\x0eStatusResponse\x12\x12\n" +
@@ -1050,11 +1105,12 @@ const file_forgeyard_concurrency_v1_local_proto_rawDesc = "" +
 	"\x13WatchBlockedRequest\x12\x14\n" +
 	"\x05kinds\x18\x01 \x03(\tR\x05kinds\"U\n" +
 	"\x14WatchBlockedResponse\x12=\n" +
-	"\x06scopes\x18\x01 \x03(\v2%.forgeyard.concurrency.v1.ClosedStateR\x06scopes2\xed\x06\n" +
+	"\x06scopes\x18\x01 \x03(\v2%.forgeyard.concurrency.v1.ClosedStateR\x06scopes2\xca\a\n" +
 	"\fLocalService\x12T\n" +
 	"\x04Hold\x12%.forgeyard.concurrency.v1.HoldRequest\x1a#.forgeyard.concurrency.v1.HoldEvent0\x01\x12U\n" +
 	"\aAcquire\x12%.forgeyard.concurrency.v1.HoldRequest\x1a#.forgeyard.concurrency.v1.HoldEvent\x12]\n" +
 	"\aRelease\x12-.forgeyard.concurrency.v1.LocalReleaseRequest\x1a#.forgeyard.concurrency.v1.HoldEvent\x12[\n" +
+	"\x06Settle\x12,.forgeyard.concurrency.v1.LocalSettleRequest\x1a#.forgeyard.concurrency.v1.HoldEvent\x12[\n" +
 	"\x06Status\x12'.forgeyard.concurrency.v1.StatusRequest\x1a(.forgeyard.concurrency.v1.StatusResponse\x12V\n" +
 	"\x05Watch\x12&.forgeyard.concurrency.v1.WatchRequest\x1a#.forgeyard.concurrency.v1.HoldEvent0\x01\x12^\n" +
 	"\aEffects\x12(.forgeyard.concurrency.v1.EffectsRequest\x1a).forgeyard.concurrency.v1.EffectsResponse\x12a\n" +
@@ -1074,68 +1130,71 @@ func file_forgeyard_concurrency_v1_local_proto_rawDescGZIP() []byte {
 	return file_forgeyard_concurrency_v1_local_proto_rawDescData
 }
 
-var file_forgeyard_concurrency_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_forgeyard_concurrency_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_forgeyard_concurrency_v1_local_proto_goTypes = []any{
 	(*HoldRequest)(nil),          // 0: forgeyard.concurrency.v1.HoldRequest
 	(*HoldEvent)(nil),            // 1: forgeyard.concurrency.v1.HoldEvent
 	(*LocalReleaseRequest)(nil),  // 2: forgeyard.concurrency.v1.LocalReleaseRequest
-	(*StatusRequest)(nil),        // 3: forgeyard.concurrency.v1.StatusRequest
-	(*StatusResponse)(nil),       // 4: forgeyard.concurrency.v1.StatusResponse
-	(*WatchRequest)(nil),         // 5: forgeyard.concurrency.v1.WatchRequest
-	(*EffectsRequest)(nil),       // 6: forgeyard.concurrency.v1.EffectsRequest
-	(*EffectsResponse)(nil),      // 7: forgeyard.concurrency.v1.EffectsResponse
-	(*EvidenceRequest)(nil),      // 8: forgeyard.concurrency.v1.EvidenceRequest
-	(*EvidenceResponse)(nil),     // 9: forgeyard.concurrency.v1.EvidenceResponse
-	(*LocalResolveRequest)(nil),  // 10: forgeyard.concurrency.v1.LocalResolveRequest
-	(*LocalResolveResponse)(nil), // 11: forgeyard.concurrency.v1.LocalResolveResponse
-	(*WatchBlockedRequest)(nil),  // 12: forgeyard.concurrency.v1.WatchBlockedRequest
-	(*WatchBlockedResponse)(nil), // 13: forgeyard.concurrency.v1.WatchBlockedResponse
-	nil,                          // 14: forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
-	(*Holder)(nil),               // 15: forgeyard.concurrency.v1.Holder
-	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
-	(*Summary)(nil),              // 17: forgeyard.concurrency.v1.Summary
-	(*Effect)(nil),               // 18: forgeyard.concurrency.v1.Effect
-	(*Evidence)(nil),             // 19: forgeyard.concurrency.v1.Evidence
-	(*Resolution)(nil),           // 20: forgeyard.concurrency.v1.Resolution
-	(*ClosedState)(nil),          // 21: forgeyard.concurrency.v1.ClosedState
+	(*LocalSettleRequest)(nil),   // 3: forgeyard.concurrency.v1.LocalSettleRequest
+	(*StatusRequest)(nil),        // 4: forgeyard.concurrency.v1.StatusRequest
+	(*StatusResponse)(nil),       // 5: forgeyard.concurrency.v1.StatusResponse
+	(*WatchRequest)(nil),         // 6: forgeyard.concurrency.v1.WatchRequest
+	(*EffectsRequest)(nil),       // 7: forgeyard.concurrency.v1.EffectsRequest
+	(*EffectsResponse)(nil),      // 8: forgeyard.concurrency.v1.EffectsResponse
+	(*EvidenceRequest)(nil),      // 9: forgeyard.concurrency.v1.EvidenceRequest
+	(*EvidenceResponse)(nil),     // 10: forgeyard.concurrency.v1.EvidenceResponse
+	(*LocalResolveRequest)(nil),  // 11: forgeyard.concurrency.v1.LocalResolveRequest
+	(*LocalResolveResponse)(nil), // 12: forgeyard.concurrency.v1.LocalResolveResponse
+	(*WatchBlockedRequest)(nil),  // 13: forgeyard.concurrency.v1.WatchBlockedRequest
+	(*WatchBlockedResponse)(nil), // 14: forgeyard.concurrency.v1.WatchBlockedResponse
+	nil,                          // 15: forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
+	(*Holder)(nil),               // 16: forgeyard.concurrency.v1.Holder
+	(*durationpb.Duration)(nil),  // 17: google.protobuf.Duration
+	(*Summary)(nil),              // 18: forgeyard.concurrency.v1.Summary
+	(*Effect)(nil),               // 19: forgeyard.concurrency.v1.Effect
+	(*Evidence)(nil),             // 20: forgeyard.concurrency.v1.Evidence
+	(*Resolution)(nil),           // 21: forgeyard.concurrency.v1.Resolution
+	(*ClosedState)(nil),          // 22: forgeyard.concurrency.v1.ClosedState
 }
 var file_forgeyard_concurrency_v1_local_proto_depIdxs = []int32{
-	15, // 0: forgeyard.concurrency.v1.HoldRequest.holder:type_name -> forgeyard.concurrency.v1.Holder
-	16, // 1: forgeyard.concurrency.v1.HoldRequest.wait:type_name -> google.protobuf.Duration
-	16, // 2: forgeyard.concurrency.v1.HoldRequest.detach:type_name -> google.protobuf.Duration
-	16, // 3: forgeyard.concurrency.v1.HoldEvent.uncertain_in:type_name -> google.protobuf.Duration
-	16, // 4: forgeyard.concurrency.v1.HoldEvent.deadline_in:type_name -> google.protobuf.Duration
-	17, // 5: forgeyard.concurrency.v1.HoldEvent.holder:type_name -> forgeyard.concurrency.v1.Summary
-	14, // 6: forgeyard.concurrency.v1.HoldEvent.base_urls:type_name -> forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
-	16, // 7: forgeyard.concurrency.v1.HoldEvent.retry_after:type_name -> google.protobuf.Duration
-	15, // 8: forgeyard.concurrency.v1.HoldEvent.owner:type_name -> forgeyard.concurrency.v1.Holder
-	16, // 9: forgeyard.concurrency.v1.HoldEvent.kill_in:type_name -> google.protobuf.Duration
-	16, // 10: forgeyard.concurrency.v1.StatusResponse.confirmed_ago:type_name -> google.protobuf.Duration
+	16, // 0: forgeyard.concurrency.v1.HoldRequest.holder:type_name -> forgeyard.concurrency.v1.Holder
+	17, // 1: forgeyard.concurrency.v1.HoldRequest.wait:type_name -> google.protobuf.Duration
+	17, // 2: forgeyard.concurrency.v1.HoldRequest.detach:type_name -> google.protobuf.Duration
+	17, // 3: forgeyard.concurrency.v1.HoldEvent.uncertain_in:type_name -> google.protobuf.Duration
+	17, // 4: forgeyard.concurrency.v1.HoldEvent.deadline_in:type_name -> google.protobuf.Duration
+	18, // 5: forgeyard.concurrency.v1.HoldEvent.holder:type_name -> forgeyard.concurrency.v1.Summary
+	15, // 6: forgeyard.concurrency.v1.HoldEvent.base_urls:type_name -> forgeyard.concurrency.v1.HoldEvent.BaseUrlsEntry
+	17, // 7: forgeyard.concurrency.v1.HoldEvent.retry_after:type_name -> google.protobuf.Duration
+	16, // 8: forgeyard.concurrency.v1.HoldEvent.owner:type_name -> forgeyard.concurrency.v1.Holder
+	17, // 9: forgeyard.concurrency.v1.HoldEvent.kill_in:type_name -> google.protobuf.Duration
+	17, // 10: forgeyard.concurrency.v1.StatusResponse.confirmed_ago:type_name -> google.protobuf.Duration
 	1,  // 11: forgeyard.concurrency.v1.StatusResponse.holds:type_name -> forgeyard.concurrency.v1.HoldEvent
-	18, // 12: forgeyard.concurrency.v1.EffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
-	19, // 13: forgeyard.concurrency.v1.EvidenceResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
-	20, // 14: forgeyard.concurrency.v1.LocalResolveRequest.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
-	21, // 15: forgeyard.concurrency.v1.WatchBlockedResponse.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
+	19, // 12: forgeyard.concurrency.v1.EffectsResponse.effects:type_name -> forgeyard.concurrency.v1.Effect
+	20, // 13: forgeyard.concurrency.v1.EvidenceResponse.evidence:type_name -> forgeyard.concurrency.v1.Evidence
+	21, // 14: forgeyard.concurrency.v1.LocalResolveRequest.resolutions:type_name -> forgeyard.concurrency.v1.Resolution
+	22, // 15: forgeyard.concurrency.v1.WatchBlockedResponse.scopes:type_name -> forgeyard.concurrency.v1.ClosedState
 	0,  // 16: forgeyard.concurrency.v1.LocalService.Hold:input_type -> forgeyard.concurrency.v1.HoldRequest
 	0,  // 17: forgeyard.concurrency.v1.LocalService.Acquire:input_type -> forgeyard.concurrency.v1.HoldRequest
 	2,  // 18: forgeyard.concurrency.v1.LocalService.Release:input_type -> forgeyard.concurrency.v1.LocalReleaseRequest
-	3,  // 19: forgeyard.concurrency.v1.LocalService.Status:input_type -> forgeyard.concurrency.v1.StatusRequest
-	5,  // 20: forgeyard.concurrency.v1.LocalService.Watch:input_type -> forgeyard.concurrency.v1.WatchRequest
-	6,  // 21: forgeyard.concurrency.v1.LocalService.Effects:input_type -> forgeyard.concurrency.v1.EffectsRequest
-	8,  // 22: forgeyard.concurrency.v1.LocalService.Evidence:input_type -> forgeyard.concurrency.v1.EvidenceRequest
-	10, // 23: forgeyard.concurrency.v1.LocalService.Resolve:input_type -> forgeyard.concurrency.v1.LocalResolveRequest
-	12, // 24: forgeyard.concurrency.v1.LocalService.WatchBlocked:input_type -> forgeyard.concurrency.v1.WatchBlockedRequest
-	1,  // 25: forgeyard.concurrency.v1.LocalService.Hold:output_type -> forgeyard.concurrency.v1.HoldEvent
-	1,  // 26: forgeyard.concurrency.v1.LocalService.Acquire:output_type -> forgeyard.concurrency.v1.HoldEvent
-	1,  // 27: forgeyard.concurrency.v1.LocalService.Release:output_type -> forgeyard.concurrency.v1.HoldEvent
-	4,  // 28: forgeyard.concurrency.v1.LocalService.Status:output_type -> forgeyard.concurrency.v1.StatusResponse
-	1,  // 29: forgeyard.concurrency.v1.LocalService.Watch:output_type -> forgeyard.concurrency.v1.HoldEvent
-	7,  // 30: forgeyard.concurrency.v1.LocalService.Effects:output_type -> forgeyard.concurrency.v1.EffectsResponse
-	9,  // 31: forgeyard.concurrency.v1.LocalService.Evidence:output_type -> forgeyard.concurrency.v1.EvidenceResponse
-	11, // 32: forgeyard.concurrency.v1.LocalService.Resolve:output_type -> forgeyard.concurrency.v1.LocalResolveResponse
-	13, // 33: forgeyard.concurrency.v1.LocalService.WatchBlocked:output_type -> forgeyard.concurrency.v1.WatchBlockedResponse
-	25, // [25:34] is the sub-list for method output_type
-	16, // [16:25] is the sub-list for method input_type
+	3,  // 19: forgeyard.concurrency.v1.LocalService.Settle:input_type -> forgeyard.concurrency.v1.LocalSettleRequest
+	4,  // 20: forgeyard.concurrency.v1.LocalService.Status:input_type -> forgeyard.concurrency.v1.StatusRequest
+	6,  // 21: forgeyard.concurrency.v1.LocalService.Watch:input_type -> forgeyard.concurrency.v1.WatchRequest
+	7,  // 22: forgeyard.concurrency.v1.LocalService.Effects:input_type -> forgeyard.concurrency.v1.EffectsRequest
+	9,  // 23: forgeyard.concurrency.v1.LocalService.Evidence:input_type -> forgeyard.concurrency.v1.EvidenceRequest
+	11, // 24: forgeyard.concurrency.v1.LocalService.Resolve:input_type -> forgeyard.concurrency.v1.LocalResolveRequest
+	13, // 25: forgeyard.concurrency.v1.LocalService.WatchBlocked:input_type -> forgeyard.concurrency.v1.WatchBlockedRequest
+	1,  // 26: forgeyard.concurrency.v1.LocalService.Hold:output_type -> forgeyard.concurrency.v1.HoldEvent
+	1,  // 27: forgeyard.concurrency.v1.LocalService.Acquire:output_type -> forgeyard.concurrency.v1.HoldEvent
+	1,  // 28: forgeyard.concurrency.v1.LocalService.Release:output_type -> forgeyard.concurrency.v1.HoldEvent
+	1,  // 29: forgeyard.concurrency.v1.LocalService.Settle:output_type -> forgeyard.concurrency.v1.HoldEvent
+	5,  // 30: forgeyard.concurrency.v1.LocalService.Status:output_type -> forgeyard.concurrency.v1.StatusResponse
+	1,  // 31: forgeyard.concurrency.v1.LocalService.Watch:output_type -> forgeyard.concurrency.v1.HoldEvent
+	8,  // 32: forgeyard.concurrency.v1.LocalService.Effects:output_type -> forgeyard.concurrency.v1.EffectsResponse
+	10, // 33: forgeyard.concurrency.v1.LocalService.Evidence:output_type -> forgeyard.concurrency.v1.EvidenceResponse
+	12, // 34: forgeyard.concurrency.v1.LocalService.Resolve:output_type -> forgeyard.concurrency.v1.LocalResolveResponse
+	14, // 35: forgeyard.concurrency.v1.LocalService.WatchBlocked:output_type -> forgeyard.concurrency.v1.WatchBlockedResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
 	16, // [16:16] is the sub-list for extension extendee
 	0,  // [0:16] is the sub-list for field type_name
@@ -1153,7 +1212,7 @@ func file_forgeyard_concurrency_v1_local_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_forgeyard_concurrency_v1_local_proto_rawDesc), len(file_forgeyard_concurrency_v1_local_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

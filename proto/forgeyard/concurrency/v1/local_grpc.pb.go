@@ -22,6 +22,7 @@ const (
 	LocalService_Hold_FullMethodName         = "/forgeyard.concurrency.v1.LocalService/Hold"
 	LocalService_Acquire_FullMethodName      = "/forgeyard.concurrency.v1.LocalService/Acquire"
 	LocalService_Release_FullMethodName      = "/forgeyard.concurrency.v1.LocalService/Release"
+	LocalService_Settle_FullMethodName       = "/forgeyard.concurrency.v1.LocalService/Settle"
 	LocalService_Status_FullMethodName       = "/forgeyard.concurrency.v1.LocalService/Status"
 	LocalService_Watch_FullMethodName        = "/forgeyard.concurrency.v1.LocalService/Watch"
 	LocalService_Effects_FullMethodName      = "/forgeyard.concurrency.v1.LocalService/Effects"
@@ -45,6 +46,11 @@ type LocalServiceClient interface {
 	// neither, for as long as the caller's process lives.
 	Acquire(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldEvent, error)
 	Release(ctx context.Context, in *LocalReleaseRequest, opts ...grpc.CallOption) (*HoldEvent, error)
+	// Settle is how a cancelled operation ends in order: from now on no effect
+	// starts under the hold; the call returns when those under way have an
+	// outcome. The scope stays owned, so that the caller can bring his own record
+	// to its end before he releases it.
+	Settle(ctx context.Context, in *LocalSettleRequest, opts ...grpc.CallOption) (*HoldEvent, error)
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
 	// Watch streams every change of the caller's hold, or of all of his.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldEvent], error)
@@ -101,6 +107,16 @@ func (c *localServiceClient) Release(ctx context.Context, in *LocalReleaseReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(HoldEvent)
 	err := c.cc.Invoke(ctx, LocalService_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) Settle(ctx context.Context, in *LocalSettleRequest, opts ...grpc.CallOption) (*HoldEvent, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldEvent)
+	err := c.cc.Invoke(ctx, LocalService_Settle_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +216,11 @@ type LocalServiceServer interface {
 	// neither, for as long as the caller's process lives.
 	Acquire(context.Context, *HoldRequest) (*HoldEvent, error)
 	Release(context.Context, *LocalReleaseRequest) (*HoldEvent, error)
+	// Settle is how a cancelled operation ends in order: from now on no effect
+	// starts under the hold; the call returns when those under way have an
+	// outcome. The scope stays owned, so that the caller can bring his own record
+	// to its end before he releases it.
+	Settle(context.Context, *LocalSettleRequest) (*HoldEvent, error)
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// Watch streams every change of the caller's hold, or of all of his.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[HoldEvent]) error
@@ -231,6 +252,9 @@ func (UnimplementedLocalServiceServer) Acquire(context.Context, *HoldRequest) (*
 }
 func (UnimplementedLocalServiceServer) Release(context.Context, *LocalReleaseRequest) (*HoldEvent, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedLocalServiceServer) Settle(context.Context, *LocalSettleRequest) (*HoldEvent, error) {
+	return nil, status.Error(codes.Unimplemented, "method Settle not implemented")
 }
 func (UnimplementedLocalServiceServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
@@ -314,6 +338,24 @@ func _LocalService_Release_Handler(srv interface{}, ctx context.Context, dec fun
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LocalServiceServer).Release(ctx, req.(*LocalReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_Settle_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LocalSettleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).Settle(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_Settle_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).Settle(ctx, req.(*LocalSettleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -426,6 +468,10 @@ var LocalService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Release",
 			Handler:    _LocalService_Release_Handler,
+		},
+		{
+			MethodName: "Settle",
+			Handler:    _LocalService_Settle_Handler,
 		},
 		{
 			MethodName: "Status",
