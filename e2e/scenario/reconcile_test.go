@@ -30,13 +30,14 @@ func reconciling(t *testing.T, rules ...any) *bench {
 
 // mute answers nothing on /hang, and everything else at once.
 type mute struct {
-	hung chan struct{}
-	over chan struct{}
+	hung   chan struct{}
+	answer chan struct{} // closed: it answers after all
+	over   chan struct{}
 }
 
 func serveMute(t *testing.T) (*mute, string) {
 	t.Helper()
-	m := &mute{hung: make(chan struct{}, 16), over: make(chan struct{})}
+	m := &mute{hung: make(chan struct{}, 16), answer: make(chan struct{}), over: make(chan struct{})}
 	srv := httptest.NewServer(m)
 	t.Cleanup(func() { close(m.over); srv.Close() })
 	return m, srv.URL
@@ -47,10 +48,12 @@ func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/hang") {
 		m.hung <- struct{}{}
 		select {
+		case <-m.answer:
 		case <-m.over:
+			return
 		case <-r.Context().Done():
+			return
 		}
-		return
 	}
 	w.WriteHeader(http.StatusCreated)
 }
@@ -254,4 +257,31 @@ func TestI4_WithoutTheAuthorityAConfirmedScopeSendsNothing(t *testing.T) {
 	require.NoError(t, w.authority.Pause())
 	require.Equal(t, http.StatusLocked, w.call("/plans/prod"))
 	require.NoError(t, w.authority.Resume())
+}
+
+// TestFC11_NobodyIsGrantedWhileGuardedWorkRuns: the holder releases in the
+// middle of a call; the scope is somebody else's only after its answer.
+func TestFC11_NobodyIsGrantedWhileGuardedWorkRuns(t *testing.T) {
+	t.Parallel()
+	w := newTenure(t)
+	answered := make(chan int, 1)
+	go func() { answered <- w.call("/plans/hang") }()
+	<-w.provider.hung
+	released := make(chan error, 1)
+	go func() {
+		_, err := cluster.NewLocal(w.worker.Socket).Release(t.Context(), w.held.GetHoldKey())
+		released <- err
+	}()
+	w.until("it does not settle", func() bool { return w.call("/plans/prod") == http.StatusPreconditionFailed })
+	s, err := scope.Parse(guarded)
+	require.NoError(t, err)
+	var busy *client.BusyError
+	_, err = w.client.Acquire(t.Context(), s)
+	require.ErrorAs(t, err, &busy)
+	require.Empty(t, released, "it is in flight")
+	close(w.provider.answer)
+	require.Equal(t, http.StatusCreated, <-answered)
+	require.NoError(t, <-released)
+	_, err = w.client.Acquire(t.Context(), s)
+	require.NoError(t, err, "the end was clean: nothing is to be reconciled")
 }
