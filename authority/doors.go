@@ -38,7 +38,7 @@ func (a *Authority) newDoors(c *coordinator.Coordinator, nodes *roster.Roster, a
 		return doors{}, err
 	}
 	sessions := &rpc.Sessions{
-		Coordinator: c, Roster: nodes, AuthorityID: authorityID, LockDelay: a.cfg.Timing.LockDelay, Log: a.log.Named("sessions"),
+		Coordinator: c, Roster: nodes, AuthorityID: authorityID, LockDelay: a.cfg.Timing.LockDelay, Clock: a.clock, Log: a.log.Named("sessions"),
 	}
 	people, err := rpc.NewPeopleServer(cert, a.people, c, a.log)
 	if err != nil {

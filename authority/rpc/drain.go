@@ -4,11 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/forgeyard/concurrency/shared/clock"
 )
 
 // drain tells running streams to stop and waits for them. Its zero value is
-// ready.
+// ready, and tells all of them at once.
 type drain struct {
+	clock clock.Clock // of the gaps; nil: none
+
 	mu       sync.Mutex
 	streams  map[chan struct{}]struct{} // closed when that stream has to stop
 	stopping bool
@@ -72,13 +76,20 @@ func (d *drain) stop(ctx context.Context) {
 		return
 	}
 	gap := min(drainGap, longestDrain/time.Duration(len(streams)))
-	next := time.NewTicker(max(gap, 50*time.Microsecond))
-	defer next.Stop()
 	for _, own := range streams {
 		close(own)
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-		}
+		d.wait(ctx, gap)
+	}
+}
+
+func (d *drain) wait(ctx context.Context, gap time.Duration) {
+	if d.clock == nil {
+		return
+	}
+	timer := d.clock.NewTimer(gap)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
 	}
 }

@@ -34,7 +34,10 @@ func TestARevokedNodeIsRefusedEverywhereAndItsLeasesDrain(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.GetLeases())
 	require.Equal(t, ttl-time.Second+lockDelay, got.GetSilentIn().AsDuration())
-	<-a.tunnel.Done() // the connection is closed
+	<-a.nudged
+	require.Equal(t, "node-revoked", a.fetch().GetReason(), "it looks at once, and stops")
+	require.NoError(t, b.coordinator.Sweep(t.Context()))
+	<-a.tunnel.Done() // whether or not it did
 
 	a.dial(b, []string{"acme"})
 	answer := a.ask(&pb.UpFrame{Body: &pb.UpFrame_Register{Register: a.registerFrame()}}).GetRegistered()

@@ -16,6 +16,7 @@ import (
 	"github.com/forgeyard/concurrency/authority/roster"
 	"github.com/forgeyard/concurrency/authority/store"
 	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
+	"github.com/forgeyard/concurrency/shared/clock"
 	"github.com/forgeyard/concurrency/shared/epoch"
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/wire"
@@ -44,6 +45,7 @@ type Sessions struct {
 	AuthorityID string
 	LockDelay   time.Duration
 	Log         *zap.Logger
+	Clock       clock.Clock // paces the end of streams at a stop; nil: all at once
 
 	draining drain
 }
@@ -79,7 +81,10 @@ func (s *Sessions) Open(g grpc.BidiStreamingServer[pb.OpenRequest, pb.OpenRespon
 
 // Drain ends every stream: what it has asked is answered, within ctx, and
 // nothing more is read. Later streams are refused.
-func (s *Sessions) Drain(ctx context.Context) { s.draining.run(ctx) }
+func (s *Sessions) Drain(ctx context.Context) {
+	s.draining.clock = s.Clock
+	s.draining.run(ctx)
+}
 
 // register handles the first frame. An answer other than registered or resumed
 // leaves the stream without a session: it is told and the stream ends.

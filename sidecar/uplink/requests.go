@@ -33,7 +33,7 @@ func (u *Uplink) registerIn() time.Duration {
 	if u.cfg.Patience <= 0 {
 		return registerTimeout
 	}
-	return min(max(u.cfg.Patience*3/2, time.Second), registerTimeout)
+	return min(max(u.stretched(u.cfg.Patience*3/2), time.Second), registerTimeout)
 }
 
 // register opens or resumes the session on a fresh stream. A replica that does
@@ -92,7 +92,7 @@ func (u *Uplink) Heartbeat(ctx context.Context, b keeper.Beat) (keeper.BeatAnswe
 	down, err := c.ask(ctx, &pb.UpFrame{Body: &pb.UpFrame_Heartbeat{Heartbeat: &pb.Heartbeat{
 		Session: b.Session, Nonce: b.Nonce, Applied: wire.ToVersion(b.Applied), Effects: wire.ToEffects(b.Effects, u.cfg.Node),
 	}}})
-	answered()
+	answered(down.GetHeartbeat() != nil)
 	if err != nil {
 		return keeper.BeatAnswer{}, fmt.Errorf("send heartbeat: %w", err)
 	}

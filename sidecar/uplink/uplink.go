@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -70,7 +71,8 @@ type Config struct {
 
 // Uplink is the connection to the authority. Use New, then Run.
 type Uplink struct {
-	cfg Config
+	cfg     Config
+	patient atomic.Int64 // how many times the patience is waited at present; 0: once
 
 	mu      sync.Mutex
 	current *conn
@@ -106,6 +108,9 @@ func (u *Uplink) Run(ctx context.Context) error {
 			wait = min(max(refused.answer.RetryAfter, firstPause), u.cfg.MaxPause)
 		}
 		wait = afterOverload(err, wait)
+		if !registered && slow(err) {
+			u.moreTime()
+		}
 		if problem := u.cfg.Credential.Problem(); err != nil && problem != "" {
 			err = fmt.Errorf("%s: %w", problem, err)
 			u.cfg.Registrar.Waiting(lease.Answer{Code: lease.Rejected, Reason: CertificateExpired, Detail: problem})
@@ -142,7 +147,7 @@ func (u *Uplink) connect(ctx context.Context, addr string) (registered bool, err
 	if err != nil {
 		return false, fmt.Errorf("address %q: %w", addr, err)
 	}
-	t, err := tunnel.Dial(ctx, addr, u.cfg.Credential.ClientTLS(host), u.cfg.Tunnel)
+	t, err := tunnel.Dial(ctx, addr, u.cfg.Credential.ClientTLS(host), u.tunnel())
 	if err != nil {
 		return false, err
 	}
