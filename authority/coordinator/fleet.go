@@ -35,8 +35,8 @@ type Parting struct {
 
 // RevokeNode refuses a node from now on. Its session is ended, so that no
 // replica renews it; its leases drain until the time that its process trusts
-// has passed; its connections to this replica are closed, those to others by
-// their next sweep.
+// has passed. It is told at once, so that it stops by itself; each replica
+// closes its connections with its next sweep, whether or not it has heard.
 func (c *Coordinator) RevokeNode(ctx context.Context, p access.Person, name, reason string) (Parting, error) {
 	n, err := c.decidable(ctx, p, name, &reason)
 	if err != nil {
@@ -136,7 +136,9 @@ func (c *Coordinator) part(ctx context.Context, r lease.RevokeRequest) (Parting,
 	if err != nil {
 		return Parting{}, fmt.Errorf("end session: %w", err)
 	}
-	c.cfg.Roster.Drop(r.Node)
+	if s := a.Session; s != nil { // it looks, is refused, and stops, on whichever replica it is
+		c.cfg.Moved([]fold.Moved{{Session: s.ID, Node: s.Node, Version: s.Version(c.cfg.Engine.History().Generation)}})
+	}
 	held, err := c.cfg.Store.Leases(ctx, store.LeaseFilter{Node: r.Node, Limit: maxLeases})
 	if err != nil {
 		return Parting{}, err
@@ -191,8 +193,8 @@ func (c *Coordinator) whyRevoked(ctx context.Context, caller Caller) string {
 	return n.Refuses(caller.Certificate)
 }
 
-// dropRefused closes the connections of nodes that were refused by a decision
-// on another replica.
+// dropRefused closes the connections of nodes that were refused, by a decision
+// on whichever replica.
 func (c *Coordinator) dropRefused(ctx context.Context) error {
 	refused, err := c.cfg.Store.Refused(ctx)
 	if err != nil {

@@ -27,6 +27,7 @@ func Revoke(f Facts, open *Session, r RevokeRequest) (Change, Answer) {
 	s := *open
 	left := max(f.Remaining(s)+f.LockDelay, f.pauseLeft(s.TTL, f.LockDelay))
 	s.End, s.EndedAt = SessionRevoked, f.Now
+	s.SetVersion++ // nothing of what it has applied holds any more
 	line := Audit{At: f.stamp(), Actor: r.Actor, Action: "session-revoked", Node: s.Node, Reason: joinDetail("session "+s.ID, r.Reason)}
 	return Change{Sessions: []Session{s}, Audit: []Audit{line}}, Answer{Code: Done, Session: &s, RetryAfter: left}
 }
