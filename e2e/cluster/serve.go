@@ -24,6 +24,7 @@ import (
 // Serving configures an authority as in production: `serve` with a file.
 type Serving struct {
 	PostgresURL string // empty: the embedded store
+	ListenURL   string // past the pooler that PostgresURL leads through
 	Policy      map[string]any
 	Timing      map[string]any // of the authority; nil: its defaults
 	Replica     int            // the number of the replica; 0 is the first
@@ -63,7 +64,7 @@ func (a *Authority) configure(c Serving) error {
 	}
 	store := map[string]any{"kind": "sqlite", "path": filepath.Join(a.dir(), "store", "authority.db"), "memory_path": filepath.Join(a.dir(), "memory", "outside.db")}
 	if c.PostgresURL != "" {
-		store = map[string]any{"kind": "postgres", "url": c.PostgresURL}
+		store = map[string]any{"kind": "postgres", "url": c.PostgresURL, "listen_url": c.ListenURL}
 	}
 	for _, sub := range []string{"store", "memory"} {
 		if err := os.MkdirAll(filepath.Join(a.dir(), sub), 0o700); err != nil {

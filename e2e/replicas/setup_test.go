@@ -50,6 +50,14 @@ const lockDelay = 2500 * time.Millisecond // the default
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	s := newDatabase(t)
+	s.serve(cluster.Serving{PostgresURL: s.url})
+	return s
+}
+
+// newDatabase is a site without authorities.
+func newDatabase(t *testing.T) *site {
+	t.Helper()
 	bin, err := programs()
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("/tmp", "fy-")
@@ -75,19 +83,24 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	t.Cleanup(s.postgres.Stop)
 	s.url = s.postgres.URL("postgres")
+	return s
+}
+
+// serve starts the replicas.
+func (s *site) serve(serving cluster.Serving) {
+	s.t.Helper()
+	serving.Policy = map[string]any{
+		"version": 1, "rules": []any{map[string]any{"match": "acme/*", "why": "scenarios", "on_unclean_end": "free"}},
+	}
 	for i := range 3 {
-		serving := cluster.Serving{PostgresURL: s.url, Replica: i, Policy: map[string]any{
-			"version": 1, "rules": []any{map[string]any{"match": "acme/*", "why": "scenarios", "on_unclean_end": "free"}},
-		}}
-		if i > 0 {
+		if serving.Replica = i; i > 0 {
 			serving.Of = s.replicas[0]
 		}
-		a, err := cluster.ServeAuthority(t.Context(), s.opts, serving)
-		require.NoError(t, err)
-		t.Cleanup(func() { a.Kill() })
+		a, err := cluster.ServeAuthority(s.t.Context(), s.opts, serving)
+		require.NoError(s.t, err)
+		s.t.Cleanup(func() { a.Kill() })
 		s.replicas = append(s.replicas, a)
 	}
-	return s
 }
 
 func (s *site) addresses() []string {
