@@ -131,6 +131,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	var core, doors errgroup.Group
 	core.Go(func() error { return s.keeper.Run(inner, up) })
 	core.Go(func() error { return up.Run(inner) })
+	core.Go(func() error { s.watchClock(inner); return nil })
 	core.Go(func() error { return proof.Run(inner, up, up.Reregister) })
 	outer, stopOuter := context.WithCancel(ctx)
 	defer stopOuter()
@@ -165,6 +166,14 @@ func (s *Sidecar) releaseAll(ctx context.Context) {
 	defer cancel()
 	if err := s.keeper.ReleaseAll(ctx); err != nil {
 		s.log.Warn("release on stop", zap.Error(err))
+	}
+}
+
+// watchClock wakes the keeper when the wall clock was set or the machine woke
+// up. Without it the keeper compares the clocks at each of its timers.
+func (s *Sidecar) watchClock(ctx context.Context) {
+	if err := clock.WatchSteps(ctx, s.keeper.CompareClocks); err != nil {
+		s.log.Warn("steps of the wall clock are noticed at the next timer only", zap.String("node", s.cfg.Node), zap.Error(err))
 	}
 }
 

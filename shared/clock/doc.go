@@ -6,5 +6,8 @@
 // clock, which stops during sleep: they wake a loop up, they decide nothing
 // (DESIGN 4.4).
 //
+// WatchSteps says at once that the wall clock was set or the machine woke up, so
+// that nobody waits for a timer to compare the clocks (TestFC24_AStepOfTheWallClockIsNoticedAtOnce).
+//
 // Not promised: that boottime counts a pause of the hypervisor.
 package clock

@@ -41,6 +41,7 @@ type bench struct {
 	journal *journal.Journal
 	lock    *cache.Lock
 	alive   bool // what Alive says of every process
+	boot    string
 	version uint64
 	stop    func()
 }
@@ -55,7 +56,7 @@ func setup(t *testing.T) *bench {
 
 // prepare does not start it yet.
 func prepare(t *testing.T) *bench {
-	b := &bench{t: t, dir: t.TempDir(), clock: clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), budget: lease.DefaultBudget(), alive: true}
+	b := &bench{t: t, dir: t.TempDir(), clock: clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), budget: lease.DefaultBudget(), alive: true, boot: bootID}
 	t.Cleanup(func() { b.stop() })
 	b.stop = func() {}
 	return b
@@ -74,7 +75,7 @@ func (b *bench) start() {
 	b.gate = &watchedGate{Gate: gate.New(b.clock), over: map[ownership.Key]bool{}, t: t}
 	b.link = newLink(t)
 	b.keeper, err = keeper.New(keeper.Config{
-		Node: "node-a", BootID: bootID, Budget: b.budget, SettleTimeout: 30 * time.Second, Cache: b.cache, LockFile: b.lock.ID(),
+		Node: "node-a", BootID: b.boot, Budget: b.budget, SettleTimeout: 30 * time.Second, Cache: b.cache, LockFile: b.lock.ID(),
 		Gate: b.gate, Effects: b.journal, Clock: b.clock, Log: log, Registerer: prometheus.NewRegistry(),
 		Alive: func(int, uint64) bool { return b.alive },
 	}, "nonce-"+b.clock.Now().String())
