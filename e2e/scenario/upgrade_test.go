@@ -79,16 +79,7 @@ func upgradeOn(t *testing.T, store string) *upgrade {
 func (u *upgrade) hang() {
 	t := u.t
 	t.Helper()
-	base := u.urls["stuck"]
-	go func() {
-		req, err := http.NewRequest(http.MethodPost, base+"/jobs", nil)
-		if err != nil {
-			return // the test waits in vain, and says so
-		}
-		if resp, err := http.DefaultClient.Do(req); err == nil { // it is cut
-			resp.Body.Close()
-		}
-	}()
+	go call(u.urls["stuck"] + "/jobs")
 	select {
 	case <-u.stuck:
 	case <-within(t, 20*time.Second).Done():
