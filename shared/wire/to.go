@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -79,12 +81,31 @@ func ToAnswer(a lease.Answer, replayed bool, now time.Time) *pb.Answer {
 	return out
 }
 
-// ToEffect converts; node is where the effect was journalled.
+// ToEffect converts; node is where the effect was journalled. What callers and
+// providers wrote into it is made plain: a message with other bytes could not be
+// sent at all.
 func ToEffect(e effect.Effect, node string) *pb.Effect {
 	return &pb.Effect{
 		Id: e.ID, Lease: e.Lease, Scope: e.Scope.String(), Epoch: uint64(e.Epoch), Node: node,
-		Provider: e.Provider, Operation: e.Operation, RetrySafety: string(e.Safety), IdempotencyKey: e.Key,
-		State: string(e.State), Reason: e.Reason, Status: int32(e.Status),
+		Provider: plain(e.Provider), Operation: plain(e.Operation), RetrySafety: string(e.Safety), IdempotencyKey: plain(e.Key),
+		State: string(e.State), Reason: plain(e.Reason), Status: int32(e.Status),
 		StartedAt: ToTime(e.StartedAt), SettledAt: ToTime(e.SettledAt), RequestDigest: e.Digest[:],
 	}
+}
+
+// mostText bounds a text that is not ours, in bytes.
+const mostText = 480
+
+// plain is text that every message and store can carry: UTF-8 without NUL, not
+// too long.
+func plain(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) <= mostText {
+		return text
+	}
+	cut := mostText
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "..."
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forgeyard/concurrency/shared/effect"
 	"github.com/forgeyard/concurrency/shared/lease"
 	"github.com/forgeyard/concurrency/shared/scope"
 	"github.com/forgeyard/concurrency/sidecar/client"
@@ -132,4 +133,68 @@ func ExampleBusyError() {
 	// Output:
 	// acme/environment:prod is held by deployment web-42 on node node-b with epoch 1 since 15:04:05 UTC; its node is alive
 	// ask node-b
+}
+
+// A controller that knows its provider reconciles what others left behind: it
+// hears of blocked environments, takes one, looks at the provider for every
+// effect whose outcome nobody knows, and reopens it.
+func ExampleClient_WatchBlocked() {
+	e := &example{}
+	defer e.close()
+	sidecar := sidecartest.Start(e, sidecartest.Options{})
+	prod, err := scope.Parse("acme/environment:prod")
+	if err != nil {
+		log.Fatal(err)
+	}
+	sidecar.Authority.Block(prod, "its holder's node went silent", lease.Evidence{Node: "node-b", Effect: effect.Effect{
+		ID: "01JF8Z6M0000000000000EFF01", Scope: prod, Operation: "PUT /plans/prod", State: effect.Unknown,
+	}})
+	plans := map[string]string{"/plans/prod": "plan 7"} // what the provider has
+
+	c, err := client.Dial(sidecar.Socket)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	reconcile := func(ctx context.Context, s scope.Scope) error {
+		hold, err := c.Acquire(ctx, s, client.ToReconcile())
+		if err != nil {
+			return err // somebody else has it, or it was reopened meanwhile
+		}
+		left, err := c.Evidence(ctx, s) // under the lease: nobody adds to it any more
+		if err != nil {
+			return err
+		}
+		for _, l := range left.Effects {
+			found := lease.Resolution{Effect: l.Effect.ID, Outcome: effect.Failed, Seen: "the provider has no plan"}
+			if plan, ok := plans["/plans/prod"]; ok {
+				found.Outcome, found.Seen = effect.Succeeded, "the provider has "+plan
+			}
+			fmt.Println(l.Effect.Operation, found.Outcome)
+			if err := hold.Resolve(ctx, found); err != nil {
+				return err
+			}
+		}
+		if err := hold.Reopen(ctx, "every plan of the scope was compared"); err != nil {
+			return err
+		}
+		_, err = hold.Release(ctx)
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	err = c.WatchBlocked(ctx, []scope.Kind{scope.Environment}, func(blocked []lease.Record) error {
+		for _, r := range blocked {
+			if err := reconcile(ctx, r.Scope); err != nil {
+				return err
+			}
+			fmt.Println(r.Scope, "is open again")
+		}
+		stop() // a controller would go on
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// PUT /plans/prod succeeded
+	// acme/environment:prod is open again
+	// context canceled
 }

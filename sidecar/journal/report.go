@@ -73,10 +73,14 @@ func (j *Journal) Told(id string) {
 // Retell makes the settled effects of these leases due again: a process before
 // this one may have told that they were open.
 func (j *Journal) Retell(leases []string) {
+	of := make(map[string]bool, len(leases))
+	for _, l := range leases {
+		of[l] = true
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, e := range j.index.byID {
-		if isSettled(e.State) && !e.Refused && slices.Contains(leases, e.Lease) {
+		if isSettled(e.State) && !e.Refused && of[e.Lease] {
 			j.index.told[id], j.index.news[id] = struct{}{}, struct{}{}
 		}
 	}

@@ -51,6 +51,7 @@ type Sidecar struct {
 	Authority *Authority
 	Journal   *journal.Journal
 	Gate      *gate.Gate
+	Wake      func() // the authority's hint that scopes are blocked
 
 	t    T
 	opts Options
@@ -110,6 +111,7 @@ func (s *Sidecar) Run() {
 		Node: "node-a", Software: "test", Keeper: k, Effects: listed{s.Journal}, BaseURLs: s.opts.BaseURLs, Authority: s.Authority,
 		Proxy: func() string { return "127.0.0.1:9" }, Uplink: func() string { return "127.0.0.1:8" }, Clock: system, Log: log,
 	})
+	s.Wake = door.Wake
 	var running sync.WaitGroup
 	running.Go(func() { _ = k.Run(ctx, s.Authority) }) // it ends with ctx
 	require.NoError(t, k.Registered(ctx, keeper.Registered{Session: session, Resumed: s.resumes, LockDelay: s.opts.Budget.LockDelay, SentAt: system.Boot()}))
