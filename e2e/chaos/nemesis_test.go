@@ -74,12 +74,16 @@ func (w *world) inflict(ctx context.Context, f fault) (began time.Duration, err 
 		return began, locked(n, func() error { return during(n.Kill, func() error { return again(ctx, n.Restart) }) })
 	case "stop-sidecar":
 		return began, locked(n, func() error { return during(n.Pause, n.Resume) })
-	case "damage-cache":
+	case "damage-file":
 		return began, locked(n, func() error {
 			return during(func() error { return n.damage(f.Target) }, func() error { return again(ctx, n.Restart) })
 		})
 	case "disk-full":
 		return began, locked(n, func() error { return during(n.fill, func() error { return n.free(ctx) }) })
+	case "slow-disk":
+		return began, locked(n, func() error {
+			return during(func() error { n.slow.delay.Store(int64(f.Size)); return nil }, func() error { n.slow.delay.Store(0); return nil })
+		})
 	case "stutter":
 		return began, locked(n, func() error { return during(n.stutter(f.For), func() error { return nil }) })
 	case "drop-to", "drop-from", "drop-both":
@@ -193,10 +197,11 @@ func cutPort(addr string) (host, port string, ok bool) {
 	return addr, "", false
 }
 
-// damage kills the sidecar and writes over a page of its cache, or cuts it.
+// damage kills the sidecar and writes over a page of its cache or journal, or
+// cuts it.
 func (n *node) damage(how int) error {
 	err := n.Kill()
-	file := filepath.Join(n.disk, "cache.db")
+	file := filepath.Join(n.back, []string{"cache.db", "journal.db"}[how/2%2])
 	info, statErr := os.Stat(file)
 	if statErr != nil {
 		return errors.Join(err, statErr)
@@ -219,7 +224,7 @@ func (n *node) damage(how int) error {
 
 // fill leaves no byte on the node's disk.
 func (n *node) fill() error {
-	f, err := os.Create(filepath.Join(n.disk, "filler"))
+	f, err := os.Create(filepath.Join(n.back, "filler"))
 	if err != nil {
 		return err
 	}
@@ -236,7 +241,7 @@ func (n *node) fill() error {
 
 // free makes room again; a sidecar whose journal failed wants a restart.
 func (n *node) free(ctx context.Context) error {
-	return errors.Join(os.Remove(filepath.Join(n.disk, "filler")), n.Kill(), again(ctx, n.Restart))
+	return errors.Join(os.Remove(filepath.Join(n.back, "filler")), n.Kill(), again(ctx, n.Restart))
 }
 
 // stutter makes the sidecar run in bursts, as a process does that waits for

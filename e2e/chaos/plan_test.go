@@ -36,7 +36,7 @@ func (f fault) String() string {
 var common = []string{
 	"kill-authority", "kill-authority", "stop-authority", "kill-sidecar", "kill-sidecar", "stop-sidecar", "stop-sidecar",
 	"drop-to", "drop-from", "drop-both", "drop-both", "delay", "lose-db-answer", "lose-db-answer", "lose-node-answer",
-	"clock-step", "clock-step", "restart-postgres", "stop-postgres", "damage-cache", "disk-full", "stutter",
+	"clock-step", "clock-step", "restart-postgres", "stop-postgres", "damage-file", "disk-full", "stutter", "slow-disk", "slow-disk",
 }
 
 // plan makes the schedule of a seed: the seed alone decides it.
@@ -47,7 +47,7 @@ func plan(seed uint64, length time.Duration) []fault {
 	for at := warmUp; at < length-4*time.Second; at += between(700*time.Millisecond, 3*time.Second) {
 		f := fault{At: at, For: between(ttl/8, 2*ttl), Kind: common[rng.IntN(len(common))], Target: rng.IntN(6)}
 		switch f.Kind {
-		case "delay":
+		case "delay", "slow-disk":
 			f.Size = between(20*time.Millisecond, 700*time.Millisecond)
 		case "clock-step":
 			f.Size = between(-time.Hour, time.Hour)

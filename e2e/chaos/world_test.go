@@ -30,7 +30,9 @@ type node struct {
 	*cluster.Sidecar
 	name  string
 	paths []*relay.Relay // to each authority
-	disk  string         // a small tmpfs of its own
+	disk  string         // what its sidecar sees: backing, through slow
+	back  string         // a small tmpfs of its own
+	slow  *slowDisk
 }
 
 // replica is one authority with its way to the database.
@@ -98,7 +100,8 @@ func (w *world) remove() {
 		w.db.stop()
 	}
 	for _, n := range w.nodes {
-		syscall.Unmount(n.disk, syscall.MNT_DETACH)
+		n.slow.unmount()
+		syscall.Unmount(n.back, syscall.MNT_DETACH)
 	}
 	if w.t.Failed() {
 		w.t.Logf("logs are kept in %s", w.dir)
@@ -186,16 +189,18 @@ func (w *world) addReplica(i int) {
 
 func (w *world) addNode(name string) {
 	t := w.t
-	n := &node{name: name, disk: filepath.Join(w.dir, name)}
-	require.NoError(t, os.MkdirAll(n.disk, 0o700))
-	require.NoError(t, syscall.Mount("tmpfs", n.disk, "tmpfs", 0, "size=24m"))
+	n := &node{name: name, disk: filepath.Join(w.dir, name), back: filepath.Join(w.dir, "disk-"+name)}
+	require.NoError(t, errors.Join(os.MkdirAll(n.disk, 0o700), os.MkdirAll(n.back, 0o700)))
+	require.NoError(t, syscall.Mount("tmpfs", n.back, "tmpfs", 0, "size=24m"))
 	var addresses []string
+	var err error
+	n.slow, err = mountSlowDisk(n.back, n.disk)
+	require.NoError(t, err)
 	for _, r := range w.replicas {
 		p, err := relay.New(r.Nodes)
 		require.NoError(t, err)
 		n.paths, addresses = append(n.paths, p), append(addresses, p.Addr)
 	}
-	var err error
 	n.Sidecar, err = cluster.StartSidecar(t.Context(), w.opts, w.replicas[0].Authority, cluster.SidecarConfig{
 		Node: name, Addresses: addresses, Settle: time.Second,
 		Providers: []cluster.Provider{{Name: "target", URL: w.upstream}},

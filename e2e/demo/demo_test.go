@@ -56,6 +56,9 @@ func TestFC60_FC61_ThePausedDeployerCanNeitherWriteNorDelete(t *testing.T) {
 	for _, want := range []string{
 		"write plan 1: REFUSED with 412 lost", `delete the "old" plan: REFUSED with 412 lost`, "the provider holds plan 2",
 		"BLOCKED with 423 uncertain", "with the same epoch", "writes plan 3: 204",
+		// the second act
+		"BLOCKED, exit code 118", "deployment deployer-C  node-a", "PUT /plans/billing  started", "the scope is open again: deployer-D owns it",
+		"deployer-D writes plan 8: 204", "tries to write it again: 412 lost",
 	} {
 		require.Contains(t, out, want)
 	}
