@@ -74,6 +74,7 @@ func (v *service) Resolve(ctx context.Context, r *pb.LocalResolveRequest) (*pb.L
 	for _, said := range found.Resolutions {
 		v.s.cfg.Effects.Reconcile(said)
 	}
+	v.s.Wake() // what waits may have changed
 	return &pb.LocalResolveResponse{Code: string(a.Code), Detail: a.Detail}, nil
 }
 
