@@ -24,13 +24,10 @@ func mountSlowDisk(backing, at string) (*slowDisk, error) {
 	if err := syscall.Stat(backing, &stat); err != nil {
 		return nil, err
 	}
-	root := &fs.LoopbackRoot{Path: backing, Dev: uint64(stat.Dev)}
-	root.NewNode = func(r *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &slowNode{LoopbackNode: fs.LoopbackNode{RootData: r}, disk: d}
-	}
-	root.RootNode = &slowNode{LoopbackNode: fs.LoopbackNode{RootData: root}, disk: d}
+	root := &slowNode{disk: d, LoopbackNode: &fs.LoopbackNode{RootData: &fs.LoopbackRoot{Path: backing, Dev: uint64(stat.Dev)}}}
+	root.RootData.RootNode = root
 	var err error
-	d.server, err = fs.Mount(at, root.RootNode, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, Name: "slowdisk"}})
+	d.server, err = fs.Mount(at, root, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, Name: "slowdisk"}})
 	return d, err
 }
 
@@ -41,11 +38,23 @@ func (d *slowDisk) unmount() {
 
 // slowNode delays what a process waits for when it wants to be sure.
 type slowNode struct {
-	fs.LoopbackNode
+	*fs.LoopbackNode
 	disk *slowDisk
 }
 
-var _ fs.NodeFsyncer = (*slowNode)(nil)
+var (
+	_ fs.NodeFsyncer     = (*slowNode)(nil)
+	_ fs.NodeWrapChilder = (*slowNode)(nil)
+)
+
+// WrapChild implements fs.NodeWrapChilder.
+func (n *slowNode) WrapChild(_ context.Context, ops fs.InodeEmbedder) fs.InodeEmbedder {
+	loopback, ok := ops.(*fs.LoopbackNode)
+	if !ok {
+		return ops
+	}
+	return &slowNode{LoopbackNode: loopback, disk: n.disk}
+}
 
 // Fsync implements fs.NodeFsyncer.
 func (n *slowNode) Fsync(ctx context.Context, f fs.FileHandle, flags uint32) syscall.Errno {

@@ -45,23 +45,7 @@ func readForget(r pgx.BatchResults) (store.Loaded, error) {
 	if _, err := r.Exec(); err != nil {
 		return l, translate(err)
 	}
-	rows, err := r.Query()
-	records, err := collect(rows, err, scanRecord)
-	if err != nil {
-		return l, err
-	}
-	rows, err = r.Query()
-	leases, err := collect(rows, err, scanLease)
-	if err != nil {
-		return l, err
-	}
-	rows, err = r.Query()
-	sessions, err := collect(rows, err, scanSession)
-	if err != nil {
-		return l, err
-	}
-	index(&l, records, leases, sessions)
-	return l, nil
+	return l, readRecords(r, &l, nil)
 }
 
 // PrepareSwitchover implements store.Store.

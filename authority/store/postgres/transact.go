@@ -202,31 +202,15 @@ func readLoaded(r pgx.BatchResults, b store.Batch) (store.Loaded, error) {
 	if l.Replayed, err = readReplayed(r, b.Commands); err != nil {
 		return l, err
 	}
-	rows, err := r.Query()
-	records, err := collect(rows, err, scanRecord)
-	if err != nil {
+	if err = readRecords(r, &l, b.Scopes); err != nil {
 		return l, err
 	}
-	if len(records) < distinct(b.Scopes) {
-		return l, errMissingScopes
-	}
-	rows, err = r.Query()
-	leases, err := collect(rows, err, scanLease)
-	if err != nil {
-		return l, err
-	}
-	rows, err = r.Query()
-	sessions, err := collect(rows, err, scanSession)
-	if err != nil {
-		return l, err
-	}
-	index(&l, records, leases, sessions)
 	if b.Evidence {
 		if err := readLeftBehind(r, &l); err != nil {
 			return l, err
 		}
 	}
-	rows, err = r.Query()
+	rows, err := r.Query()
 	st, err := collect(rows, err, scanStanding)
 	if err != nil {
 		return l, err
@@ -236,6 +220,31 @@ func readLoaded(r pgx.BatchResults, b store.Batch) (store.Loaded, error) {
 	}
 	l.Identity, l.Generation, l.Now, l.Switchover = st[0].Identity, st[0].Generation, st[0].Now, st[0].Switchover
 	return l, nil
+}
+
+// readRecords reads scopes, leases and sessions, in that order; wanted scopes
+// that have no row yet are errMissingScopes.
+func readRecords(r pgx.BatchResults, l *store.Loaded, wanted []scope.Scope) error {
+	rows, err := r.Query()
+	records, err := collect(rows, err, scanRecord)
+	if err != nil {
+		return err
+	}
+	if len(records) < distinct(wanted) {
+		return errMissingScopes
+	}
+	rows, err = r.Query()
+	leases, err := collect(rows, err, scanLease)
+	if err != nil {
+		return err
+	}
+	rows, err = r.Query()
+	sessions, err := collect(rows, err, scanSession)
+	if err != nil {
+		return err
+	}
+	index(l, records, leases, sessions)
+	return nil
 }
 
 func distinct(scopes []scope.Scope) int {
