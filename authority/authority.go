@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -131,8 +133,8 @@ func (a *Authority) assemble(ctx context.Context, s store.Store) (parts, error) 
 		Store: s, Engine: e, Roster: nodes, Moved: f.Moved, Policies: policies, Sealer: sealer, Issuer: issuer,
 		Clock: a.clock, Log: a.log.Named("coordinator"), Metrics: a.registry,
 		MaxTTL: t.MaxTTL, LockDelay: t.LockDelay, SweepGrace: t.SweepGrace,
-		Retention:   store.Retention{Commands: a.cfg.Retention.Commands, Ended: a.cfg.Retention.Ended, Audit: a.cfg.Retention.Audit},
-		Incarnation: incarnation, StoreKind: a.cfg.Store.Kind, Software: Software,
+		Retention: store.Retention{Commands: a.cfg.Retention.Commands, Ended: a.cfg.Retention.Ended, Audit: a.cfg.Retention.Audit},
+		Replica:   replicaName(a.cfg.Listen.People), Incarnation: incarnation, StoreKind: a.cfg.Store.Kind, Software: Software,
 	})
 	doors, err := a.newDoors(c, nodes, sealer.Authority)
 	if err != nil {
@@ -142,6 +144,20 @@ func (a *Authority) assemble(ctx context.Context, s store.Store) (parts, error) 
 		Tidier: c, Clock: a.clock, Every: t.Sweep, PruneEvery: pruneEvery, Timeout: sweepTimeout,
 		Log: a.log.Named("sweeper"), Metrics: a.registry,
 	})}, nil
+}
+
+// replicaName is where people reach this replica.
+func replicaName(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	return net.JoinHostPort(host, port)
 }
 
 func (a *Authority) sealer(ctx context.Context, s store.Store) (fold.Sealer, error) {

@@ -87,7 +87,7 @@ func (c *Coordinator) Enroll(ctx context.Context, token, node string, csrDER []b
 	if err != nil {
 		return Enrolment{}, err
 	}
-	n, err := c.cfg.Store.SeeNode(ctx, node, spent.Tenants, issued, true)
+	n, err := c.cfg.Store.SeeNode(ctx, store.Visit{Node: node, Tenants: spent.Tenants, Certificate: issued, Enrolled: true})
 	if err != nil {
 		return Enrolment{}, fmt.Errorf("record enrolment: %w", err)
 	}

@@ -41,6 +41,7 @@ type Config struct {
 	SweepGrace time.Duration // an expired lease that nobody asks for is ended after it
 	Retention  store.Retention
 
+	Replica     string // the name of this one, for people
 	Incarnation string
 	StoreKind   string // for people
 	Software    string

@@ -162,7 +162,9 @@ func (c *Coordinator) alive(ctx context.Context, node string) (bool, error) {
 
 // admit records with what a node came and says why it may not.
 func (c *Coordinator) admit(ctx context.Context, caller Caller) (refusal string, err error) {
-	n, err := c.cfg.Store.SeeNode(ctx, caller.Node, caller.Tenants, caller.Certificate, false)
+	n, err := c.cfg.Store.SeeNode(ctx, store.Visit{
+		Node: caller.Node, Tenants: caller.Tenants, Certificate: caller.Certificate, Via: c.cfg.Replica,
+	})
 	if err != nil {
 		return "", fmt.Errorf("admit node: %w", err)
 	}
@@ -219,13 +221,12 @@ func (c *Coordinator) Fleet(ctx context.Context, p access.Person) ([]NodeRow, er
 	if err != nil {
 		return nil, err
 	}
-	at := make(map[string]int, len(rows))
-	for i, r := range rows {
-		at[r.Name] = i
+	listed := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		listed[r.Name] = true
 	}
 	for _, n := range known {
-		if i, ok := at[n.Name]; ok {
-			rows[i].Standing = n
+		if listed[n.Name] {
 			continue
 		}
 		tenants := slices.DeleteFunc(slices.Clone(n.Tenants), func(t string) bool { return !p.Sees(t) })

@@ -59,7 +59,8 @@ type NodeRow struct {
 	Standing  store.Node    // what is known of it beside its sessions
 	Session   lease.Session // empty: it has none
 	Tenants   []string      // those the caller may see
-	Connected bool          // to this replica
+	Connected bool          // to this replica, or, as far as this one knows, to Via
+	Via       string        // the replica
 	Alive     bool
 	ExpiresIn time.Duration
 	Leases    int
@@ -178,6 +179,10 @@ func (c *Coordinator) Nodes(ctx context.Context, p access.Person) ([]NodeRow, er
 	if err != nil {
 		return nil, err
 	}
+	known, err := c.standings(ctx)
+	if err != nil {
+		return nil, err
+	}
 	f := c.facts(c.cfg.Engine.StoreNow())
 	var rows []NodeRow
 	for _, s := range all {
@@ -185,13 +190,40 @@ func (c *Coordinator) Nodes(ctx context.Context, p access.Person) ([]NodeRow, er
 		if s.End != lease.SessionOpen || len(tenants) == 0 {
 			continue
 		}
-		rows = append(rows, NodeRow{
-			Name: s.Node, Session: s, Tenants: tenants, Connected: c.cfg.Roster.Connected(s.Node),
+		row := NodeRow{
+			Name: s.Node, Standing: known[s.Node], Session: s, Tenants: tenants,
 			Alive: f.Alive(s), ExpiresIn: f.Remaining(s), Leases: held[s.ID], Version: s.Version(f.Generation),
-		})
+		}
+		row.Connected, row.Via = c.connected(row)
+		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b NodeRow) int { return compare(a.Session.Node, b.Session.Node) })
 	return rows, nil
+}
+
+func (c *Coordinator) standings(ctx context.Context) (map[string]store.Node, error) {
+	all, err := c.cfg.Store.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]store.Node, len(all))
+	for _, n := range all {
+		out[n.Name] = n
+	}
+	return out, nil
+}
+
+// connected says to which replica a node is connected. Of its own connections a
+// replica knows; of another's it knows where the node came last, and that it
+// has renewed since.
+func (c *Coordinator) connected(n NodeRow) (connected bool, via string) {
+	switch {
+	case c.cfg.Roster.Connected(n.Name):
+		return true, c.cfg.Replica
+	case n.Alive && n.Standing.Via != "" && n.Standing.Via != c.cfg.Replica:
+		return true, n.Standing.Via
+	}
+	return false, ""
 }
 
 func (c *Coordinator) heldBySession(ctx context.Context, p access.Person) (map[string]int, error) {
@@ -214,6 +246,16 @@ func compare(a, b string) int {
 		return 1
 	}
 	return 0
+}
+
+// sayWhere adds the replica to ask to the names of nodes that are connected to
+// another one.
+func (c *Coordinator) sayWhere(names []string, rows []NodeRow) {
+	for _, n := range rows {
+		if i := slices.Index(names, n.Name); i >= 0 && n.Connected && n.Via != c.cfg.Replica {
+			names[i] = n.Name + " (ask replica " + n.Via + ")"
+		}
+	}
 }
 
 // EffectQuery selects effects of the connected sidecars.
@@ -255,6 +297,7 @@ func (c *Coordinator) Effects(ctx context.Context, p access.Person, q EffectQuer
 		}
 	}
 	reports, unreachable := c.cfg.Roster.Inspect(ctx, slices.Compact(ask), roster.Question{Effects: true, Limit: min(limit, maxEffects)})
+	c.sayWhere(unreachable, nodes)
 	for _, r := range reports {
 		for _, e := range r.Effects {
 			if p.Sees(e.Scope.Tenant()) && (q.Scope == "" || e.Scope.String() == q.Scope) && (q.State == "" || string(e.State) == q.State) {

@@ -31,7 +31,7 @@ func (s *People) ListNodes(ctx context.Context, _ *pb.ListNodesRequest) (*pb.Lis
 
 func toNode(n coordinator.NodeRow) *pb.Node {
 	out := &pb.Node{
-		Name: n.Name, Tenants: n.Tenants, Session: n.Session.ID, Connected: n.Connected, Alive: n.Alive,
+		Name: n.Name, Tenants: n.Tenants, Session: n.Session.ID, Connected: n.Connected, Via: n.Via, Alive: n.Alive,
 		ExpiresIn: durationpb.New(n.ExpiresIn), Leases: int32(n.Leases), Version: wire.ToVersion(n.Version),
 		Applied: wire.ToVersion(n.Session.Applied), RegisteredAt: wire.ToTime(n.Session.Registered), Ttl: durationpb.New(n.Session.TTL),
 		State: string(n.Standing.State), Reason: n.Standing.Reason, ChangedBy: n.Standing.ChangedBy, ChangedAt: wire.ToTime(n.Standing.ChangedAt),

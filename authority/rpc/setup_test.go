@@ -76,10 +76,10 @@ type watched struct {
 }
 
 // SeeNode implements store.Fleet.
-func (w watched) SeeNode(ctx context.Context, name string, tenants []string, c store.Certificate, enrolled bool) (store.Node, error) {
-	n, err := w.Store.SeeNode(ctx, name, tenants, c, enrolled)
+func (w watched) SeeNode(ctx context.Context, v store.Visit) (store.Node, error) {
+	n, err := w.Store.SeeNode(ctx, v)
 	if w.b.seen != nil {
-		w.b.seen(name)
+		w.b.seen(v.Node)
 	}
 	return n, err
 }

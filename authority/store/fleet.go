@@ -40,6 +40,16 @@ type Node struct {
 	AdmitFrom   time.Time // certificates issued earlier are refused
 	Certificate Certificate
 	SeenAt      time.Time
+	Via         string // the replica that it came to last
+}
+
+// Visit is a node that comes with a certificate.
+type Visit struct {
+	Node        string
+	Tenants     []string
+	Certificate Certificate
+	Enrolled    bool   // the certificate was made just now
+	Via         string // the replica; empty: leaves what is known
 }
 
 // Refuses says why a certificate of the node is not taken; empty: it is.
@@ -82,10 +92,9 @@ func (t JoinToken) Fingerprint() string { return hex.EncodeToString(t.Hash[:8]) 
 
 // Fleet is the part of the contract about nodes and their enrolment.
 type Fleet interface {
-	// SeeNode records the certificate with which a node came and returns what
-	// is known of it. After an enrolment a removed node is admitted again, with
+	// SeeNode records a visit and returns what is known of the node. After an enrolment a removed node is admitted again, with
 	// certificates from that one on.
-	SeeNode(ctx context.Context, name string, tenants []string, c Certificate, enrolled bool) (Node, error)
+	SeeNode(ctx context.Context, v Visit) (Node, error)
 	Node(ctx context.Context, name string) (Node, error)
 	// Nodes lists them by name; Refused only those that are not admitted.
 	Nodes(ctx context.Context) ([]Node, error)

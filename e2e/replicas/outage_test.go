@@ -145,13 +145,15 @@ func (f *fleet) raised(before map[string]uint64) {
 	f.each(func(_ *member, k *keep) { require.Greater(f.t, k.epoch(), before[k.scope.String()]) })
 }
 
-// FC-41: two hundred sidecars with twenty leases each lose everything in one
+// FC-41: two hundred sidecars with ten leases each lose everything in one
 // outage of all replicas and of Postgres, and come back together. Nobody does
 // anything.
 func TestFC41_ThousandsOfBrokenLeasesRecoverUnattendedAfterAnOutage(t *testing.T) {
-	const each = 20
+	const each = 10
 	s := newSite(t)
-	session := brisk()
+	session := sidecar.SessionConfig{
+		TTL: 10 * time.Second, Interval: 2 * time.Second, UncertainAfter: 6 * time.Second, KillGrace: time.Second, Margin: time.Second,
+	}
 	f := s.start(many, each, session)
 	before := f.epochs()
 	for _, a := range s.replicas {

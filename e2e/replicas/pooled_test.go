@@ -11,9 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/forgeyard/concurrency/authority/store/postgres/pgtest"
 	"github.com/forgeyard/concurrency/e2e/cluster"
+	pb "github.com/forgeyard/concurrency/proto/forgeyard/concurrency/v1"
 	"github.com/forgeyard/concurrency/sidecar"
 	"github.com/forgeyard/concurrency/sidecar/client"
 )
@@ -87,6 +89,7 @@ func TestAForceReleaseCrossesReplicas(t *testing.T) {
 	session.Interval = 6 * time.Second
 	f := s.start(12, 1, session)
 	at := f.uplinks()
+	s.shown(f, at)
 	var slowest time.Duration
 	crossed := 0
 	for i, m := range f.members {
@@ -116,11 +119,33 @@ func TestAForceReleaseCrossesReplicas(t *testing.T) {
 	require.Equal(t, len(s.replicas), listeners, "one direct connection for each replica")
 }
 
+// shown compares what the first replica says of every node's connection with
+// what the nodes say.
+func (s *site) shown(f *fleet, at []string) {
+	s.t.Helper()
+	people := map[string]string{}
+	for _, a := range s.replicas {
+		people[a.Nodes] = a.People
+	}
+	list := &pb.ListNodesResponse{}
+	require.NoError(s.t, protojson.Unmarshal(s.forgeyard("concurrency", "nodes", "-o", "json"), list))
+	want, got := map[string]string{}, map[string]string{}
+	for i, m := range f.members {
+		want[m.node] = people[at[i]]
+	}
+	for _, n := range list.GetNodes() {
+		require.True(s.t, n.GetConnected(), n.GetName())
+		got[n.GetName()] = n.GetVia()
+	}
+	require.Equal(s.t, want, got)
+}
+
 // forgeyard runs the command for people against the first replica.
-func (s *site) forgeyard(args ...string) {
+func (s *site) forgeyard(args ...string) []byte {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), s.opts.Bin+"/forgeyard", args...)
 	cmd.Env = append(os.Environ(), "FORGEYARD_CONFIG="+s.replicas[0].OperatorConfig)
 	out, err := cmd.CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
+	return out
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/forgeyard/concurrency/shared/lease"
 )
 
-const nodeColumns = `n.name, n.tenants, n.state, n.reason, n.changed_by, n.changed_at, n.admit_from, n.issuer, n.issued_at, n.expires_at, n.seen_at`
+const nodeColumns = `n.name, n.tenants, n.state, n.reason, n.changed_by, n.changed_at, n.admit_from, n.issuer, n.issued_at, n.expires_at, n.seen_at, n.via`
 
 func scanNode(r pgx.CollectableRow) (store.Node, error) {
 	var n store.Node
 	var changed, from, issued, expires, seen *time.Time
-	err := r.Scan(&n.Name, &n.Tenants, &n.State, &n.Reason, &n.ChangedBy, &changed, &from, &n.Certificate.Issuer, &issued, &expires, &seen)
+	err := r.Scan(&n.Name, &n.Tenants, &n.State, &n.Reason, &n.ChangedBy, &changed, &from, &n.Certificate.Issuer, &issued, &expires, &seen, &n.Via)
 	n.ChangedAt, n.AdmitFrom, n.SeenAt = orZero(changed), orZero(from), orZero(seen)
 	n.Certificate.IssuedAt, n.Certificate.ExpiresAt = orZero(issued), orZero(expires)
 	return n, err
@@ -33,14 +33,16 @@ func one[T any](rows []T, err error) (T, error) {
 
 // SeeNode implements store.Fleet. The row lock of the upsert orders it with a
 // decision about the node.
-func (s *Store) SeeNode(ctx context.Context, name string, tenants []string, c store.Certificate, enrolled bool) (store.Node, error) {
-	rows, err := s.pool.Query(ctx, `INSERT INTO node AS n (name, tenants, state, reason, changed_by, issuer, issued_at, expires_at, seen_at)
-		VALUES ($1, $2, 'admitted', '', '', $3, $4, $5, clock_timestamp())
+func (s *Store) SeeNode(ctx context.Context, v store.Visit) (store.Node, error) {
+	c := v.Certificate
+	rows, err := s.pool.Query(ctx, `INSERT INTO node AS n (name, tenants, state, reason, changed_by, issuer, issued_at, expires_at, seen_at, via)
+		VALUES ($1, $2, 'admitted', '', '', $3, $4, $5, clock_timestamp(), $7)
 		ON CONFLICT (name) DO UPDATE SET tenants = excluded.tenants, issuer = excluded.issuer, issued_at = excluded.issued_at,
 		expires_at = excluded.expires_at, seen_at = excluded.seen_at,
+		via = CASE WHEN excluded.via = '' THEN n.via ELSE excluded.via END,
 		state = CASE WHEN $6 AND n.state = 'removed' THEN 'admitted' ELSE n.state END,
 		admit_from = CASE WHEN $6 AND n.state = 'removed' THEN excluded.issued_at ELSE n.admit_from END
-		RETURNING `+nodeColumns, name, tenants, c.Issuer, orNull(c.IssuedAt), orNull(c.ExpiresAt), enrolled)
+		RETURNING `+nodeColumns, v.Node, v.Tenants, c.Issuer, orNull(c.IssuedAt), orNull(c.ExpiresAt), v.Enrolled, v.Via)
 	return one(collect(rows, err, scanNode))
 }
 

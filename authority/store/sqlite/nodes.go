@@ -11,13 +11,13 @@ import (
 	"github.com/forgeyard/concurrency/shared/lease"
 )
 
-const nodeColumns = `n.name, n.tenants, n.state, n.reason, n.changed_by, n.changed_at, n.admit_from, n.issuer, n.issued_at, n.expires_at, n.seen_at`
+const nodeColumns = `n.name, n.tenants, n.state, n.reason, n.changed_by, n.changed_at, n.admit_from, n.issuer, n.issued_at, n.expires_at, n.seen_at, n.via`
 
 func scanNode(r row) (store.Node, error) {
 	var n store.Node
 	var tenants string
 	var changed, from, issued, expires, seen int64
-	err := r.Scan(&n.Name, &tenants, &n.State, &n.Reason, &n.ChangedBy, &changed, &from, &n.Certificate.Issuer, &issued, &expires, &seen)
+	err := r.Scan(&n.Name, &tenants, &n.State, &n.Reason, &n.ChangedBy, &changed, &from, &n.Certificate.Issuer, &issued, &expires, &seen, &n.Via)
 	if err != nil {
 		return store.Node{}, err
 	}
@@ -30,21 +30,23 @@ func scanNode(r row) (store.Node, error) {
 }
 
 // SeeNode implements store.Fleet.
-func (s *Store) SeeNode(ctx context.Context, name string, tenants []string, c store.Certificate, enrolled bool) (store.Node, error) {
+func (s *Store) SeeNode(ctx context.Context, v store.Visit) (store.Node, error) {
 	var n store.Node
+	c := v.Certificate
 	err := s.inWrite(ctx, func(ctx context.Context, tx writeTx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO node (name, tenants, state, reason, changed_by, changed_at, admit_from, issuer, issued_at, expires_at, seen_at)
-			VALUES (:name, :tenants, 'admitted', '', '', 0, 0, :issuer, :issued, :expires, :now)
+		_, err := tx.ExecContext(ctx, `INSERT INTO node (name, tenants, state, reason, changed_by, changed_at, admit_from, issuer, issued_at, expires_at, seen_at, via)
+			VALUES (:name, :tenants, 'admitted', '', '', 0, 0, :issuer, :issued, :expires, :now, :via)
 			ON CONFLICT (name) DO UPDATE SET tenants = excluded.tenants, issuer = excluded.issuer, issued_at = excluded.issued_at,
-			expires_at = excluded.expires_at, seen_at = excluded.seen_at,
+			expires_at = excluded.expires_at, seen_at = excluded.seen_at, via = CASE WHEN excluded.via = '' THEN via ELSE excluded.via END,
 			state = CASE WHEN :enrolled AND state = 'removed' THEN 'admitted' ELSE state END,
 			admit_from = CASE WHEN :enrolled AND state = 'removed' THEN excluded.issued_at ELSE admit_from END`,
-			sql.Named("name", name), sql.Named("tenants", toJSON(tenants)), sql.Named("issuer", c.Issuer), sql.Named("issued", micros(c.IssuedAt)),
-			sql.Named("expires", micros(c.ExpiresAt)), sql.Named("now", micros(s.now())), sql.Named("enrolled", enrolled))
+			sql.Named("name", v.Node), sql.Named("tenants", toJSON(v.Tenants)), sql.Named("issuer", c.Issuer), sql.Named("issued", micros(c.IssuedAt)),
+			sql.Named("expires", micros(c.ExpiresAt)), sql.Named("now", micros(s.now())), sql.Named("enrolled", v.Enrolled),
+			sql.Named("via", v.Via))
 		if err != nil {
 			return translate(err)
 		}
-		n, err = scanNode(tx.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM node n WHERE n.name = ?`, name))
+		n, err = scanNode(tx.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM node n WHERE n.name = ?`, v.Node))
 		return translate(err)
 	})
 	return n, err

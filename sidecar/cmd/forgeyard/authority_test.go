@@ -111,7 +111,7 @@ func (scripted) ListLeases(_ context.Context, r *pb.ListLeasesRequest) (*pb.List
 func (scripted) ListNodes(context.Context, *pb.ListNodesRequest) (*pb.ListNodesResponse, error) {
 	return &pb.ListNodesResponse{Nodes: []*pb.Node{
 		{Name: "node-a", RegisteredAt: at(0), Ttl: durationpb.New(15 * time.Second), State: "revoked", Reason: "stolen", ChangedBy: "person:ann", ChangedAt: at(3), CertificateExpiresAt: at(50)},
-		{Name: "node-b", State: "admitted", CertificateExpiresAt: at(40), Connected: true, Alive: true, ExpiresIn: durationpb.New(12300 * time.Millisecond), Leases: 1, RegisteredAt: at(2), Ttl: durationpb.New(15 * time.Second)},
+		{Name: "node-b", State: "admitted", CertificateExpiresAt: at(40), Connected: true, Via: "authority-1:7401", Alive: true, ExpiresIn: durationpb.New(12300 * time.Millisecond), Leases: 1, RegisteredAt: at(2), Ttl: durationpb.New(15 * time.Second)},
 	}}, nil
 }
 

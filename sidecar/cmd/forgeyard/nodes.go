@@ -25,9 +25,9 @@ func (a *app) nodesCommand() *cobra.Command {
 }
 
 func nodeRows(g *grid, nodes []*pb.Node) {
-	g.row("NODE", "STATE", "ALIVE", "CONNECTED", "EXPIRES IN", "LEASES", "TTL", "SINCE", "CERTIFICATE UNTIL")
+	g.row("NODE", "STATE", "ALIVE", "CONNECTED VIA", "EXPIRES IN", "LEASES", "TTL", "SINCE", "CERTIFICATE UNTIL")
 	for _, n := range nodes {
-		g.row(n.GetName(), n.GetState(), yes(n.GetAlive(), "yes", "no"), yes(n.GetConnected(), "yes", "no"), span(n.GetExpiresIn()),
+		g.row(n.GetName(), n.GetState(), yes(n.GetAlive(), "yes", "no"), via(n), span(n.GetExpiresIn()),
 			n.GetLeases(), span(n.GetTtl()), when(n.GetRegisteredAt()), when(n.GetCertificateExpiresAt()))
 	}
 	for _, n := range nodes {
@@ -35,6 +35,17 @@ func nodeRows(g *grid, nodes []*pb.Node) {
 			g.line("%s was %s by %s on %s: %s", n.GetName(), n.GetState(), n.GetChangedBy(), when(n.GetChangedAt()), n.GetReason())
 		}
 	}
+}
+
+// via is the replica that the node is connected to.
+func via(n *pb.Node) string {
+	switch {
+	case !n.GetConnected():
+		return "-"
+	case n.GetVia() == "":
+		return "yes" // an authority of an earlier version
+	}
+	return n.GetVia()
 }
 
 // decisionCommand is a command on one node that takes a reason.

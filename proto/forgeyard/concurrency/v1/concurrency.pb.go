@@ -448,7 +448,7 @@ type Node struct {
 	Name                 string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Tenants              []string               `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	Session              string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
-	Connected            bool                   `protobuf:"varint,4,opt,name=connected,proto3" json:"connected,omitempty"` // to this replica
+	Connected            bool                   `protobuf:"varint,4,opt,name=connected,proto3" json:"connected,omitempty"` // to the replica "via"
 	Alive                bool                   `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
 	ExpiresIn            *durationpb.Duration   `protobuf:"bytes,6,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
 	Leases               int32                  `protobuf:"varint,7,opt,name=leases,proto3" json:"leases,omitempty"`
@@ -462,6 +462,7 @@ type Node struct {
 	ChangedAt            *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	CertificateExpiresAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=certificate_expires_at,json=certificateExpiresAt,proto3" json:"certificate_expires_at,omitempty"` // of the one that it came with last
 	CertificateIssuer    string                 `protobuf:"bytes,17,opt,name=certificate_issuer,json=certificateIssuer,proto3" json:"certificate_issuer,omitempty"`            // key that signed it
+	Via                  string                 `protobuf:"bytes,18,opt,name=via,proto3" json:"via,omitempty"`                                                                 // the replica that it is connected to, as people reach it; empty: none
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -611,6 +612,13 @@ func (x *Node) GetCertificateExpiresAt() *timestamppb.Timestamp {
 func (x *Node) GetCertificateIssuer() string {
 	if x != nil {
 		return x.CertificateIssuer
+	}
+	return ""
+}
+
+func (x *Node) GetVia() string {
+	if x != nil {
+		return x.Via
 	}
 	return ""
 }
@@ -2546,7 +2554,7 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"expires_in\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\x12\n" +
 	"\x10ListNodesRequest\"I\n" +
 	"\x11ListNodesResponse\x124\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x1e.forgeyard.concurrency.v1.NodeR\x05nodes\"\xcb\x05\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x1e.forgeyard.concurrency.v1.NodeR\x05nodes\"\xdd\x05\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\atenants\x18\x02 \x03(\tR\atenants\x12\x18\n" +
@@ -2568,7 +2576,8 @@ const file_forgeyard_concurrency_v1_concurrency_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12P\n" +
 	"\x16certificate_expires_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x14certificateExpiresAt\x12-\n" +
-	"\x12certificate_issuer\x18\x11 \x01(\tR\x11certificateIssuer\"j\n" +
+	"\x12certificate_issuer\x18\x11 \x01(\tR\x11certificateIssuer\x12\x10\n" +
+	"\x03via\x18\x12 \x01(\tR\x03via\"j\n" +
 	"\x12ListEffectsRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x14\n" +
