@@ -41,6 +41,9 @@ func adviseOwned(x Explanation) []string {
 }
 
 func sidecarSays(x Explanation) []string {
+	if !x.Reached && x.Via != "" {
+		return []string{"Its sidecar is connected to the replica " + x.Via + ": ask there what it is doing now."}
+	}
 	if !x.Reached {
 		return []string{"Its sidecar is not connected to this authority or did not answer, so what it is doing now is not known here."}
 	}

@@ -28,6 +28,7 @@ type Explanation struct {
 	Drain      *Drain
 	Holds      []roster.Hold // as the holder's sidecar sees it, when it answered
 	Reached    bool          // the holder's sidecar answered
+	Via        string        // otherwise, the other replica that it is connected to; empty: none is known
 	Recent     []lease.Lease // ended, newest first
 	Audit      []lease.Audit
 	Policy     lease.Policy
@@ -92,6 +93,9 @@ func (c *Coordinator) explainHolder(ctx context.Context, view store.ScopeView, x
 		x.Drain = &Drain{Reason: l.EndReason, By: l.EndedBy, Detail: l.EndDetail, In: max(left, 0)}
 	}
 	reports, _ := c.cfg.Roster.Inspect(ctx, []string{l.Node}, roster.Question{})
+	if len(reports) == 0 {
+		x.Via = c.elsewhere(ctx, s, x.Holder.Alive)
+	}
 	for _, r := range reports {
 		x.Reached = true
 		for _, h := range r.Holds {
@@ -100,6 +104,18 @@ func (c *Coordinator) explainHolder(ctx context.Context, view store.ScopeView, x
 			}
 		}
 	}
+}
+
+// elsewhere is the other replica that the node of a session is connected to.
+func (c *Coordinator) elsewhere(ctx context.Context, s lease.Session, alive bool) string {
+	n, err := c.cfg.Store.Node(ctx, s.Node)
+	if err != nil {
+		return "" // it is a hint for people
+	}
+	if connected, via := c.connected(NodeRow{Name: s.Node, Standing: n, Alive: alive}); connected && via != c.cfg.Replica {
+		return via
+	}
+	return ""
 }
 
 func (c *Coordinator) explainPast(ctx context.Context, x *Explanation) error {
