@@ -26,10 +26,15 @@ func pooledSite(t *testing.T) *site {
 	t.Helper()
 	s := newDatabase(t)
 	port := pgtest.Bouncer(t, uint16(s.postgres.Port))
-	s.serve(cluster.Serving{
-		PostgresURL: strings.Replace(s.url, strconv.Itoa(s.postgres.Port), strconv.Itoa(port), 1), ListenURL: s.url,
+	s.serve(func(int) cluster.Serving {
+		return cluster.Serving{PostgresURL: s.through(port), ListenURL: s.url}
 	})
 	return s
+}
+
+// through is Postgres behind something that listens on another port.
+func (s *site) through(port int) string {
+	return strings.Replace(s.url, strconv.Itoa(s.postgres.Port), strconv.Itoa(port), 1)
 }
 
 // FC-53: fifty controllers of ten nodes wait for one scope. Waiting is asking

@@ -51,7 +51,7 @@ const lockDelay = 2500 * time.Millisecond // the default
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := newDatabase(t)
-	s.serve(cluster.Serving{PostgresURL: s.url})
+	s.serve(func(int) cluster.Serving { return cluster.Serving{PostgresURL: s.url} })
 	return s
 }
 
@@ -87,12 +87,13 @@ func newDatabase(t *testing.T) *site {
 }
 
 // serve starts the replicas.
-func (s *site) serve(serving cluster.Serving) {
+func (s *site) serve(how func(replica int) cluster.Serving) {
 	s.t.Helper()
-	serving.Policy = map[string]any{
-		"version": 1, "rules": []any{map[string]any{"match": "acme/*", "why": "scenarios", "on_unclean_end": "free"}},
-	}
 	for i := range 3 {
+		serving := how(i)
+		serving.Policy = map[string]any{
+			"version": 1, "rules": []any{map[string]any{"match": "acme/*", "why": "scenarios", "on_unclean_end": "free"}},
+		}
 		if serving.Replica = i; i > 0 {
 			serving.Of = s.replicas[0]
 		}
