@@ -151,7 +151,7 @@ func (h *Hold) refused() error {
 		return h.err
 	case h.event.Reason == ownership.AuthorityUnreachable:
 		return fmt.Errorf("%w: %s", ErrUnreachable, h.event.Detail)
-	case h.event.Successor != nil:
+	case h.event.Successor != nil && h.event.Reason != ownership.Blocked: // whom it was waited for before, or who reconciles it
 		return &BusyError{Scope: h.scope.String(), Holder: *h.event.Successor, Waited: h.event.Reason == ownership.WaitTimeout, Message: h.event.Detail}
 	}
 	return &RefusedError{Reason: string(h.event.Reason), Detail: h.event.Detail}

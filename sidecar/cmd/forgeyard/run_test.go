@@ -46,6 +46,12 @@ func TestRunCodesOfItsOwn(t *testing.T) {
 				"Wait longer (--wait), or see `forgeyard concurrency explain acme/environment:prod`", "wait-timeout"},
 		"busy without a wait": {busy, nil, nil, exitWaitTimeout, "Wait longer (--wait)", "wait-timeout"},
 		"blocked":             {blocked(lease.ScopeBlocked), nil, nil, exitBlocked, "forgeyard: blocked: lease X ended with 1 unknown effect", "blocked"},
+		"blocked while somebody reconciles it": {func(t *testing.T, s *sidecartest.Sidecar) {
+			s.Authority.Refuse(parse(t, prod), lease.Answer{
+				Code: lease.Rejected, Reason: lease.ScopeBlocked, Detail: "lease X ended: expired",
+				Holder: &lease.Summary{Scope: parse(t, prod), Holder: lease.Holder{Kind: lease.HolderPerson, ID: "ann"}, Alive: true},
+			})
+		}, []string{"--wait", "1s"}, nil, exitBlocked, "forgeyard: blocked: lease X ended: expired", "blocked"},
 		"quarantined":         {blocked(lease.ScopeQuarantined), nil, nil, exitBlocked, "forgeyard: quarantined: ", "blocked"},
 		"refused":             {blocked(lease.UnsupportedPolicy), nil, nil, exitRefused, "forgeyard: unsupported-requirement: ", "refused"},
 		"unknown holder kind": {nil, []string{"--holder", "robot:r"}, nil, exitRefused, `holder.kind "robot"`, "refused"},
