@@ -9,8 +9,8 @@ import (
 
 // requiredCases are the field cases that must have a test which names them.
 func requiredCases() []string {
-	return strings.Fields(`02 03 04 05 06 08 10 12 13 20 21 22 23 25 26 27 50 55 56 57 60 61 63 64
-		90 91 92 93 94 95 96 98 99 100 101 102 103 104 106`)
+	return strings.Fields(`02 03 04 05 06 07 08 09 10 11 12 13 20 21 22 23 24 25 26 27 41 50 51 52 53 54 55 56 57 60 61 63 64 65
+		90 91 92 93 94 95 96 97 98 99 100 101 102 103 104 106 108`)
 }
 
 // caseInName matches the numbers in TestFC02_Late... and TestFC50_FC97_...
