@@ -17,12 +17,17 @@ import (
 const MaxEffects = 1000
 
 // Report stores what a node says of effects that are or were open. What names
-// no lease of that node is left out.
+// no lease of that node is left out, and what is under a scope whose policy asks
+// nobody what an unclean end left.
 func (c *Coordinator) Report(ctx context.Context, caller Caller, effects []effect.Effect) error {
 	if err := checkEffects(effects); err != nil {
 		return err
 	}
-	return c.cfg.Store.Report(ctx, caller.Node, effects)
+	asked := slices.DeleteFunc(slices.Clone(effects), func(e effect.Effect) bool {
+		p, _ := c.cfg.Policies.For(e.Scope)
+		return p.OnUncleanEnd == lease.FreeAfter
+	})
+	return c.cfg.Store.Report(ctx, caller.Node, asked)
 }
 
 // Confirm records an effect that is about to be sent; without Claimed as the

@@ -52,6 +52,12 @@ func TestI6_WhatHeartbeatsCarryIsEvidence(t *testing.T) {
 	holder.tell(e) // late
 	require.Equal(t, "succeeded", other.evidence(prod).GetEvidence().GetEffects()[0].GetEffect().GetState())
 
+	const freely = "acme/environment:free-1"
+	free := called(holder.hold(freely), "started")
+	free.Scope = freely
+	require.True(t, holder.tell(free).GetEffectsTaken())
+	require.Empty(t, other.evidence(freely).GetEvidence().GetEffects(), "nobody will ask what it left")
+
 	malformed := called(held, "perhaps")
 	a := holder.tell(malformed)
 	require.Equal(t, "renewed", a.GetCode(), "a lease is not lost over its evidence")

@@ -120,6 +120,7 @@ func (k *Keeper) oweds(leases []lease.Lease) {
 				zap.Stringer("scope", l.Scope), zap.String("node", k.cfg.Node), zap.Stringer("epoch", l.Epoch), zap.String("lease", l.ID))
 		}
 	}
+	k.countOwed()
 	k.account()
 }
 
@@ -169,15 +170,18 @@ func (k *Keeper) accounted(c *cover, q lease.Quiescence, a lease.Answer, err err
 	case err != nil:
 		k.cfg.Log.Warn("account", append(fields, zap.Error(err))...)
 	case a.Code == lease.Done && q.Unknown > 0:
+		k.metrics.accounts.WithLabelValues("unknown").Inc()
 		k.cfg.Log.Warn("accounted for a lease; its unknown effects wait for somebody to look", fields...)
 		if l, ok := k.owed[c.Lease]; ok {
 			l.Accounted, l.Unknown = true, q.Unknown
 			k.owed[c.Lease] = l
 		}
 	case a.Code == lease.Done, a.Code == lease.AlreadyEnded:
+		k.metrics.accounts.WithLabelValues("settled").Inc()
 		k.cfg.Log.Info("lease settled", fields...)
 		k.settled(c.Lease)
 	default: // the next set, or heartbeat, brings it up again
+		k.metrics.accounts.WithLabelValues("refused").Inc()
 		k.cfg.Log.Warn("account refused", append(fields, zap.String("reason", string(a.Reason)))...)
 	}
 }
@@ -186,7 +190,20 @@ func (k *Keeper) accounted(c *cover, q lease.Quiescence, a lease.Answer, err err
 func (k *Keeper) settled(id string) {
 	delete(k.covers, id)
 	delete(k.owed, id)
+	k.countOwed()
 	k.persist(func() error { return k.cfg.Cache.DeleteCover(id) }, nil)
+}
+
+// countOwed shows what keeps scopes blocked on account of this node.
+func (k *Keeper) countOwed() {
+	covered := 0
+	for id := range k.owed {
+		if k.covered(id) {
+			covered++
+		}
+	}
+	k.metrics.owed.WithLabelValues("covers").Set(float64(covered))
+	k.metrics.owed.WithLabelValues("does-not-cover").Set(float64(len(k.owed) - covered))
 }
 
 // afterRelease looks at what the authority made of a release: a lease that it

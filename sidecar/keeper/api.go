@@ -55,7 +55,7 @@ func (k *Keeper) Acquire(ctx context.Context, r Request) (ownership.Term, error)
 // ask begins a request, on the loop.
 func (k *Keeper) ask(r Request) *hold {
 	key := ownership.NewKey()
-	h := newHold(ownership.New(ownership.Term{Key: key, Scope: r.Scope, Holder: r.Holder}, k.timing), r)
+	h := newHold(ownership.New(ownership.Term{Key: key, Scope: r.Scope, Holder: r.Holder, Purpose: r.Purpose}, k.timing), r)
 	h.askedAt = k.cfg.Clock.Boot()
 	h.waitUntil = h.askedAt.Add(max(r.Wait, answerTimeout))
 	k.holds[key] = h

@@ -10,6 +10,8 @@ type metrics struct {
 	unknown     prometheus.Counter
 	diskErrors  prometheus.Counter
 	conflicts   prometheus.Counter
+	accounts    *prometheus.CounterVec
+	owed        *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {
@@ -36,7 +38,13 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Name: "forgeyard_sidecar_registration_waits_total", Help: "Registrations that had to wait: another process has the node's session.",
 		}),
 	}
-	reg.MustRegister(m.beats, m.transitions, m.lost, m.holds, m.unknown, m.diskErrors, m.conflicts)
+	m.accounts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "forgeyard_sidecar_accounts_total", Help: "Accounts of leases that ended without their receipt: settled, unknown (effects are left) or refused.",
+	}, []string{"result"})
+	m.owed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "forgeyard_sidecar_owed_leases", Help: "Ended leases of this node that keep their scopes blocked, by whether its journal can account for them.",
+	}, []string{"journal"})
+	reg.MustRegister(m.beats, m.transitions, m.lost, m.holds, m.unknown, m.diskErrors, m.conflicts, m.accounts, m.owed)
 	return m
 }
 

@@ -46,7 +46,7 @@ func (k *Keeper) restoreHold(former cache.Session, c cache.Hold) error {
 	}
 	now := k.cfg.Clock.Boot()
 	t := ownership.Term{
-		Key: key, Scope: c.Scope, Holder: c.Holder, Lease: c.Lease, Epoch: c.Epoch, Confirm: c.Confirm, Settling: c.Settling,
+		Key: key, Scope: c.Scope, Holder: c.Holder, Purpose: c.Purpose, Lease: c.Lease, Epoch: c.Epoch, Confirm: c.Confirm, Settling: c.Settling,
 		Deadline: former.ConfirmedAt.Add(k.cfg.Budget.HardDeadline()), KillAt: former.ConfirmedAt.Add(k.cfg.Budget.HardDeadline() - k.cfg.Budget.KillGrace),
 		Detail: "the sidecar was restarted",
 	}

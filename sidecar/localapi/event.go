@@ -24,6 +24,7 @@ func (v *service) event(t ownership.Term, own bool) *pb.HoldEvent {
 		Scope: t.Scope.String(), Lease: t.Lease, Epoch: uint64(t.Epoch), State: string(t.State), Reason: string(t.Reason),
 		Detail: t.Detail, Holder: wire.ToSummary(t.Successor), Owner: wire.ToHolder(t.Holder), UnknownEffects: int32(unknown),
 		Final: t.State == ownership.Lost || t.State == ownership.Unowned, Settling: t.Settling,
+		Purpose: string(t.Purpose),
 	}
 	if t.State == ownership.Owned || t.State == ownership.Uncertain || t.State == ownership.Releasing {
 		e.UncertainIn, e.KillIn, e.DeadlineIn = left(t.UncertainAt, now), left(t.KillAt, now), left(t.Deadline, now)

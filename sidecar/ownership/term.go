@@ -85,11 +85,13 @@ type Term struct {
 	Key    Key
 	Scope  scope.Scope
 	Holder lease.Holder
-	Lease  string
-	Epoch  epoch.Epoch
-	State  State
-	Reason Reason
-	Detail string // for people
+	// Purpose: work, or to reconcile what others left behind.
+	Purpose lease.Purpose
+	Lease   string
+	Epoch   epoch.Epoch
+	State   State
+	Reason  Reason
+	Detail  string // for people
 	// Confirm: the authority is asked before each effect (policy confirm: per-effect).
 	Confirm bool
 	// Settling: no effect starts any more although the scope is owned; its holder
