@@ -78,6 +78,9 @@ func dropEvent(now boottime.Instant, l lease.Lease, successor *lease.Summary) ow
 	case lease.ForceReleased, lease.ForcedUnreconciled, lease.Revoked:
 		e.Reason = ownership.Revoked
 		e.Detail = "released by " + l.EndedBy + ": " + l.EndDetail
+	case lease.HistoryWasCut, lease.DoublyOwned:
+		e.Reason = ownership.Revoked
+		e.Detail = "ended by the authority (" + string(l.EndReason) + "): " + l.EndDetail
 	case lease.Superseded, lease.HandedOff:
 		e.Reason = ownership.Superseded
 		e.Detail = l.EndDetail
