@@ -36,11 +36,12 @@ type cover struct {
 type patrol struct {
 	at    boottime.Instant // the next one; 0: none is due
 	pause time.Duration
+	look  bool // the next set is the answer to one
 }
 
 // soon begins anew with the shortest pause.
 func (p *patrol) soon(k *Keeper) {
-	p.pause = k.cfg.Budget.UncertainAfter
+	p.pause, p.look = k.cfg.Budget.UncertainAfter, true
 	p.at = k.cfg.Clock.Boot().Add(p.pause)
 }
 
@@ -54,7 +55,7 @@ func (k *Keeper) askForOwed(now boottime.Instant) {
 		k.patrol.at = 0
 		return
 	}
-	k.patrol.pause = min(2*k.patrol.pause, longestPatrol)
+	k.patrol.pause, k.patrol.look = min(2*k.patrol.pause, longestPatrol), true
 	k.patrol.at = now.Add(k.patrol.pause)
 	k.startFetch()
 }
@@ -122,6 +123,10 @@ func (k *Keeper) oweds(leases []lease.Lease) {
 	}
 	k.countOwed()
 	k.account()
+	if k.patrol.look {
+		k.patrol.look = false
+		k.learn()
+	}
 }
 
 // account tells the authority what is new of the leases that it waits to hear

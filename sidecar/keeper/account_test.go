@@ -44,7 +44,7 @@ func (b *bench) returned(owed ...lease.Lease) {
 func (b *bench) owes(owed ...lease.Lease) {
 	b.t.Helper()
 	b.link.next(fetches).set(keeper.Set{Version: b.at(), Remaining: b.budget.TTL, Owed: owed})
-	b.turn()
+	b.eventually(func() bool { return b.keeper.Status().Version == b.at() }, "the set was not applied")
 }
 
 // settled is the authority's answer to an account.
@@ -115,6 +115,30 @@ func TestI6_AnAccountNamesWhatIsUnknown(t *testing.T) {
 	b.journal.Reconcile(e.ID, effect.Failed, "no such plan")
 	b.interval()
 	require.Zero(t, b.link.next(accounts).command.Account.Unknown)
+}
+
+// TestI7_ANodeLearnsWhatSomebodyElseSaw: the effect was resolved elsewhere, and
+// its key is answered from here.
+func TestI7_ANodeLearnsWhatSomebodyElseSaw(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, l := b.own(b.request())
+	e := b.began(l, "01JF8Z6M0000000000000EFF01")
+	b.stored()
+	b.restart()
+	b.returned(expired(l))
+	b.settled(b.link.next(accounts), l)
+	b.interval()
+	b.advance(b.budget.UncertainAfter)
+	b.owes() // somebody has reopened the scope
+	c := b.link.next(learns)
+	require.Equal(t, l.Scope.String(), c.learn)
+	other := e
+	other.ID, other.Lease = "01JF8Z6M0000000000000EFF02", "of another node"
+	seen := &lease.Observation{Outcome: effect.Failed, Seen: "no such plan"}
+	c.reply <- outcome{found: keeper.Evidence{Effects: []lease.Evidence{{Effect: other, Observation: seen}, {Effect: e, Observation: seen}}}}
+	b.eventually(func() bool { known, _ := b.journal.Get(e.ID); return known.Observed == effect.Failed }, "it was not learned")
+	b.eventually(func() bool { covers, err := b.cache.Covers(); return err == nil && len(covers) == 0 }, "nothing is left to account for")
 }
 
 // TestI6_AnAccountThatWasRefusedComesAgain with a later heartbeat.

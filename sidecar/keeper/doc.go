@@ -35,6 +35,8 @@
 //     TestI6_AnotherJournalAccountsForNothing,
 //     TestI6_NothingIsAccountedForWhileACallRuns). It says so again when it has
 //     learned more (TestI6_AnAccountNamesWhatIsUnknown).
+//   - What somebody else saw of an unknown effect is learned, so that its
+//     idempotency key is answered (TestI7_ANodeLearnsWhatSomebodyElseSaw).
 //   - Heartbeats carry what changed of effects until it is taken
 //     (TestI6_HeartbeatsCarryWhatChanged).
 //   - Silence is uncertain, then lost, within the budget; uncertain kills

@@ -18,12 +18,14 @@ type call struct {
 	known   []string
 	command *keeper.Command
 	confirm *keeper.Confirmation
+	learn   string // the scope
 	reply   chan outcome
 }
 
 type outcome struct {
 	answer  lease.Answer
 	set     keeper.Set
+	found   keeper.Evidence
 	err     error
 	untaken bool
 }
@@ -85,10 +87,18 @@ func (l *link) Do(ctx context.Context, c keeper.Command) (lease.Answer, error) {
 	return o.answer, o.err
 }
 
+func (l *link) Evidence(ctx context.Context, scope string) (keeper.Evidence, error) {
+	o := l.send(ctx, &call{learn: scope})
+	return o.found, o.err
+}
+
 func (l *link) Reregister() { l.reregistered <- struct{}{} }
 
-func beats(c *call) bool    { return c.beat != nil }
-func fetches(c *call) bool  { return c.beat == nil && c.command == nil && c.confirm == nil }
+func beats(c *call) bool { return c.beat != nil }
+func fetches(c *call) bool {
+	return c.beat == nil && c.command == nil && c.confirm == nil && c.learn == ""
+}
+func learns(c *call) bool   { return c.learn != "" }
 func acquires(c *call) bool { return c.command != nil && c.command.Acquire != nil }
 func claims(c *call) bool   { return c.command != nil && c.command.Claim != nil }
 func releases(c *call) bool { return c.command != nil && c.command.Release != nil }

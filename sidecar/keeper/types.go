@@ -169,6 +169,8 @@ type Link interface {
 	Do(ctx context.Context, c Command) (lease.Answer, error)
 	// Confirm asks once: without an answer nothing may be sent.
 	Confirm(ctx context.Context, c Confirmation) (lease.Answer, error)
+	// Evidence asks once what is known of what a scope's former holders left.
+	Evidence(ctx context.Context, scope string) (Evidence, error)
 	// Reregister ends the present stream, so that the next one registers anew.
 	Reregister()
 }
@@ -200,6 +202,8 @@ type Effects interface {
 	Acknowledge(sent []effect.Effect)
 	// Told says that the authority was told of an effect outside Changes.
 	Told(id string)
+	// Reconcile settles an unknown effect by what somebody saw of it.
+	Reconcile(id string, outcome effect.State, seen string)
 	// Retell makes the settled effects of these leases due again.
 	Retell(leases []string)
 	// ID names the file: only under the same ID does it know every effect of a
