@@ -40,6 +40,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil { // cut: what came has come
 			seen.Finished, seen.Cut = now(), true
 			u.history.Wrote(seen)
+			http.Error(w, "the request broke off", http.StatusBadRequest)
 			return
 		}
 	}
