@@ -195,6 +195,11 @@ func TestI6_AnUnknownEffectKeepsTheScopeBlockedUntilItIsResolved(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, open(w.evidence()))
 	acquire(t, w.other, "successor")
+	local := cluster.NewLocal(w.worker.Socket)
+	w.until("its node did not learn of it", func() bool {
+		known, err := local.Effects(t.Context())
+		return err == nil && len(known.GetEffects()) > 0 && known.GetEffects()[0].GetState() == "reconciled"
+	})
 }
 
 // TestI6_ANodeWithAnotherJournalAccountsForNothing: what it does not know it
