@@ -119,6 +119,9 @@ func readAll(db *bbolt.DB) error {
 
 func prepare(db *bbolt.DB) error {
 	return db.Update(func(tx *bbolt.Tx) error {
+		if err := adoptHolds(tx); err != nil {
+			return err
+		}
 		for _, name := range []string{bucketState, bucketHolds, bucketReceipts, bucketCovers} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err

@@ -22,6 +22,36 @@ type Cover struct {
 	At      time.Time   `json:"at"`      // of the grant, by the wall clock
 }
 
+// JournalBefore is the Journal of covers whose holds come from a version that
+// did not write any: they hold for a journal that is as old.
+const JournalBefore = "before-covers"
+
+// adoptHolds makes covers for the holds of a file from such a version.
+func adoptHolds(tx *bbolt.Tx) error {
+	holds := tx.Bucket([]byte(bucketHolds))
+	if holds == nil || tx.Bucket([]byte(bucketCovers)) != nil {
+		return nil
+	}
+	covers, err := tx.CreateBucket([]byte(bucketCovers))
+	if err != nil {
+		return err
+	}
+	return holds.ForEach(func(id, v []byte) error {
+		var h Hold
+		if err := json.Unmarshal(v, &h); err != nil {
+			return fmt.Errorf("read hold: %w", err)
+		}
+		text, err := json.Marshal(Cover{Lease: h.Lease, Scope: h.Scope, Epoch: h.Epoch, Journal: JournalBefore})
+		if err != nil {
+			return fmt.Errorf("store cover: %w", err)
+		}
+		return covers.Put(id, text)
+	})
+}
+
+// PutCover stores a cover.
+func (c *Cache) PutCover(cover Cover) error { return c.put(bucketCovers, cover.Lease, cover) }
+
 // PutGrant stores a fresh hold together with its cover.
 func (c *Cache) PutGrant(h Hold, cover Cover) error {
 	hold, err := json.Marshal(h)

@@ -48,6 +48,8 @@ type Journal struct {
 	db  *bbolt.DB
 	id  string
 
+	before bool
+
 	mu      sync.Mutex
 	index   index
 	pending []write // waits for the next commit
@@ -113,7 +115,7 @@ func orDefault(d *time.Duration, v time.Duration) {
 func (j *Journal) Damage() Damage { return j.damage }
 
 func (j *Journal) open() error {
-	db, id, effects, err := readFile(j.cfg.Path, j.mint)
+	db, k, err := readFile(j.cfg.Path, j.mint)
 	if err != nil {
 		if !damaged(err) {
 			return err
@@ -122,12 +124,12 @@ func (j *Journal) open() error {
 		if err := os.Rename(j.cfg.Path, j.damage.SetAside); err != nil {
 			return fmt.Errorf("set aside damaged file: %w", errors.Join(err, j.damage.Cause))
 		}
-		if db, id, effects, err = readFile(j.cfg.Path, j.mint); err != nil {
+		if db, k, err = readFile(j.cfg.Path, j.mint); err != nil {
 			return err
 		}
 	}
-	j.db, j.id = db, id
-	for _, e := range effects {
+	j.db, j.id, j.before = db, k.id, k.before
+	for _, e := range k.effects {
 		j.index.put(e)
 	}
 	return nil

@@ -17,48 +17,54 @@ import (
 	"github.com/forgeyard/concurrency/shared/effect"
 )
 
-// readFile opens the file and reads its identity, which is fresh in a new one,
-// and every effect. bbolt panics or faults on
-// damage; on this goroutine both are caught (FC-56).
-func readFile(path string, fresh func() string) (db *bbolt.DB, id string, effects []effect.Effect, err error) {
+// kept is what a file has.
+type kept struct {
+	id      string
+	before  bool // the id is new, the file is not
+	effects []effect.Effect
+}
+
+// readFile opens the file and reads what it has; a new one gets a fresh
+// identity. bbolt panics or faults on damage; on this goroutine both are caught (FC-56).
+func readFile(path string, fresh func() string) (db *bbolt.DB, k kept, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			if db != nil {
 				db.Close()
 			}
-			db, id, effects, err = nil, "", nil, fmt.Errorf("damaged: %v", p)
+			db, k, err = nil, kept{}, fmt.Errorf("damaged: %v", p)
 		}
 	}()
 	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
 	if err != nil {
-		return nil, "", nil, err
+		return nil, kept{}, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
 			return fmt.Errorf("damaged: the file is shorter than its own account of it")
 		}
-		if id, err = identity(tx, path, fresh); err != nil {
+		if k.id, k.before, err = identity(tx, path, fresh); err != nil {
 			return err
 		}
 		b, err := tx.CreateBucketIfNotExists([]byte(bucketEffects))
 		if err != nil {
 			return err
 		}
-		return b.ForEach(func(k, v []byte) error {
+		return b.ForEach(func(key, v []byte) error {
 			var e effect.Effect
 			if err := json.Unmarshal(v, &e); err != nil {
-				return fmt.Errorf("damaged: effect %q: %w", k, err)
+				return fmt.Errorf("damaged: effect %q: %w", key, err)
 			}
-			effects = append(effects, e)
+			k.effects = append(k.effects, e)
 			return nil
 		})
 	})
 	if err != nil {
 		db.Close()
-		return nil, "", nil, err
+		return nil, kept{}, err
 	}
-	return db, id, effects, nil
+	return db, k, nil
 }
 
 // damaged tells what is wrong with the file from what is wrong around it: a

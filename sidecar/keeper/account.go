@@ -85,6 +85,12 @@ func (k *Keeper) restoreCovers() error {
 	}
 	var leases []string
 	for _, c := range stored {
+		if c.Journal == cache.JournalBefore && k.cfg.Effects.Before() { // an upgrade
+			c.Journal, c.At = k.cfg.Effects.ID(), k.cfg.Clock.Now()
+			if err := k.cfg.Cache.PutCover(c); err != nil {
+				return err
+			}
+		}
 		if c.At.Before(k.cfg.Clock.Now().Add(-keepCover)) {
 			if err := k.cfg.Cache.DeleteCover(c.Lease); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	"github.com/forgeyard/concurrency/shared/effect"
 	"github.com/forgeyard/concurrency/shared/lease"
@@ -200,6 +201,34 @@ func TestI6_AReleaseUnderAnotherJournalIsPartial(t *testing.T) {
 	r := b.link.next(releases).command.Release
 	require.Equal(t, l.ID, r.Lease)
 	require.True(t, r.Partial)
+}
+
+// TestAnUpgradeFromAVersionWithoutCoversReleasesCleanly: its holds are in the
+// journal of the same age.
+func TestAnUpgradeFromAVersionWithoutCoversReleasesCleanly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key, l := b.own(b.request())
+	b.stored()
+	b.stop()
+	b.drop("cache.db", "covers")
+	b.drop("journal.db", "meta")
+	b.start()
+	b.register(true)
+	l.State = lease.Live
+	b.answerSet(l)
+	b.until(key, ownership.Owned)
+	b.releasing(key)
+	require.False(t, b.link.next(releases).command.Release.Partial)
+}
+
+// drop takes a bucket that older versions did not have out of a file.
+func (b *bench) drop(file, bucket string) {
+	b.t.Helper()
+	db, err := bbolt.Open(filepath.Join(b.dir, file), 0o600, nil)
+	require.NoError(b.t, err)
+	require.NoError(b.t, db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(bucket)) }))
+	require.NoError(b.t, db.Close())
 }
 
 // TestI6_NothingIsAccountedForWhileACallRuns, although the lease is over.

@@ -209,6 +209,8 @@ type Effects interface {
 	// ID names the file: only under the same ID does it know every effect of a
 	// lease.
 	ID() string
+	// Before reports whether the file is older than its ID.
+	Before() bool
 }
 
 // Registration is what the uplink sends on a new stream.
