@@ -151,9 +151,7 @@ func (f *fleet) raised(before map[string]uint64) {
 func TestFC41_ThousandsOfBrokenLeasesRecoverUnattendedAfterAnOutage(t *testing.T) {
 	const each = 10
 	s := newSite(t)
-	session := sidecar.SessionConfig{
-		TTL: 10 * time.Second, Interval: 2 * time.Second, UncertainAfter: 6 * time.Second, KillGrace: time.Second, Margin: time.Second,
-	}
+	session := steady()
 	f := s.start(many, each, session)
 	before := f.epochs()
 	for _, a := range s.replicas {

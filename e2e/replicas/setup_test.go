@@ -35,6 +35,14 @@ func brisk() sidecar.SessionConfig {
 	}
 }
 
+// steady is one for hundreds of sidecars that share two cores with their
+// authorities: ten seconds is what such a machine can starve nobody for.
+func steady() sidecar.SessionConfig {
+	return sidecar.SessionConfig{
+		TTL: 10 * time.Second, Interval: 2 * time.Second, UncertainAfter: 6 * time.Second, KillGrace: time.Second, Margin: time.Second,
+	}
+}
+
 // site is three authorities on one Postgres.
 type site struct {
 	t        *testing.T
