@@ -10,6 +10,8 @@
 //     has seen, lie in a second small file as well (FC-56).
 //   - One process has the directory: the lock file's device and inode are what
 //     the authority compares at a resume (DESIGN 3, Session 8).
+//   - Which journal has the effects of a lease outlives hold and session, until
+//     nothing of the lease is owed any more.
 //
 // Not promised: that a copied directory is noticed here; the authority notices
 // (FC-99).

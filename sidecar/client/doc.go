@@ -11,5 +11,9 @@
 // Mutations of providers go through HTTPClient, whose requests carry the
 // fencing token; it neither retries nor follows redirects.
 //
+// A cancelled operation ends in order with Settle, the caller's own last word,
+// then Release. A controller that knows its provider reconciles what others left
+// behind: WatchBlocked, Acquire with ToReconcile, Evidence, Resolve, Reopen.
+//
 // Not promised: that work which ignores the context stops.
 package client

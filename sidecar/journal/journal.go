@@ -48,7 +48,7 @@ type Journal struct {
 	db  *bbolt.DB
 	id  string
 
-	before bool
+	before bool // the id was given to a file of an older version
 
 	mu      sync.Mutex
 	index   index

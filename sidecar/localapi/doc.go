@@ -14,6 +14,8 @@
 //     other's; root sees every hold, and its own keys.
 //   - A process is known by pid and start time, so that a reused pid keeps
 //     nothing alive (FC-104).
+//   - A reconciler hears of every blocked scope of his kinds within an interval,
+//     hinted or not (TestI6_ReconcilingWithCurl).
 //   - Bad input is refused with the field, the value and what is allowed.
 //
 // Not promised: protection from another process of the same user.

@@ -13,6 +13,14 @@
 //     (TestFC57_LateRepliesAreDropped);
 //   - an answer that is not understood decides nothing
 //     (TestAnAnswerOfAnotherKindDecidesNothing);
+//   - effects travel with heartbeats, and count as taken only when the answer
+//     says so (TestI6_EffectsAreTakenOnlyWhenTheAnswerSaysSo);
+//   - a replica that leaves a heartbeat without an answer, or renews nothing
+//     while there is another one, is left in time; each that was too slow makes
+//     the next one be waited for longer, so that load makes no herd
+//     (TestFC07_AReplicaThatLeavesAHeartbeatWithoutAnswerIsLeft,
+//     TestAReplicaThatRenewsNothingIsLeftForAnother,
+//     TestFC41_AnOverloadedReplicaIsGivenTheTimeThatItAsksFor);
 //   - nothing is sent before the keeper has made a registration durable
 //     (TestNothingIsSentBeforeTheRegistrationIsDurable);
 //   - attempts to connect back off with jitter and move on to the next address,
