@@ -13,6 +13,9 @@
 //     was registered on its stream.
 //   - What was not decided is a Fault and may be sent again; a malformed
 //     request is a Fault that names field and value.
+//   - A stop answers what was asked and sends the sidecars away one after the
+//     other; handshakes under way are bounded, and who comes beyond is sent away
+//     at once (TestFC41_ConnectionsBeyondTheHandshakesUnderWayAreSentAwayAtOnce).
 //
 // Not promised: order between the answers of one stream.
 package rpc
