@@ -21,7 +21,8 @@
 //     kernel delivers nothing afterwards (TestFC102_NothingIsDeliveredAfterTheCut);
 //     at the hard deadline that happens without the keeper too
 //     (TestI5_FC21_TheDeadlineCutsWithoutTheKeeper), and uploads end as well
-//     (TestFC65_ACutEndsASlowUpload).
+//     (TestFC65_ACutEndsASlowUpload), and so do connections that are
+//     idle since (TestFC65_AtTheLossEveryConnectionOfTheHoldIsClosed).
 //   - Serve returns when every started effect has its outcome in the journal
 //     (TestFC64_ServeReturnsWhenEveryEffectHasItsOutcome).
 //   - The key is removed before a request is forwarded; it is neither logged nor
