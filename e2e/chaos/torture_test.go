@@ -116,6 +116,9 @@ func (w *world) judge(t *testing.T, seed uint64, length time.Duration, faults []
 	t.Logf("operations %d: grants %d, not granted %d, releases %d", c.operations.Load(), c.grants.Load(), c.notGranted.Load(), c.released.Load())
 	t.Logf("writes %d accepted, %d refused %v, %d without an answer; the provider saw %d", c.written.Load(), c.refused.Load(), c.refusal, c.unanswered.Load(), len(writes))
 	t.Logf("faults %d: %s", len(faults), strings.Join(kinds, ", "))
+	if w.db.pooler != nil {
+		t.Logf("PgBouncer died by itself %d times", w.db.pooler.deaths)
+	}
 	t.Logf("scopes reopened by a person %d, effects resolved %d", p.reopened.Load(), p.resolved.Load())
 	t.Logf("time to silence of %d cut holders: %s; budget %s", len(quiet), spread(quiet), ttl-margin)
 	t.Logf("to the next grant after a fault: %s; every scope again after the last one: %s", spread(recoveries(faults, grants)), recovered.Round(time.Millisecond))

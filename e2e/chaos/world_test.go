@@ -149,7 +149,7 @@ func (d *database) address() string {
 
 func (d *database) stop() {
 	if d.pooler != nil {
-		d.pooler.Kill()
+		d.pooler.stop()
 	}
 	for _, s := range []*pgtest.Server{d.standby, d.primary} {
 		if s != nil {
@@ -214,9 +214,13 @@ func (w *world) addNode(name string) {
 
 // pooler is a PgBouncer in transaction mode.
 type pooler struct {
-	*cluster.Process
 	port int
 	ini  string
+	done chan struct{} // closed to end it
+
+	mu      sync.Mutex
+	process *cluster.Process
+	deaths  int // by itself: it has defects of its own
 }
 
 func startPooler(dir string, server int) (*pooler, error) {
@@ -234,11 +238,40 @@ func startPooler(dir string, server int) (*pooler, error) {
 	if err := errors.Join(os.WriteFile(users, []byte("\"postgres\" \"\"\n"), 0o644), p.configure(server, users)); err != nil {
 		return nil, err
 	}
-	p.Process, err = cluster.Start(cluster.Command{
+	p.done = make(chan struct{})
+	return p, p.run(cluster.Command{
 		Name: "pgbouncer", Path: bin, Args: []string{p.ini}, Dir: dir,
 		Prepare: func(c *exec.Cmd) { c.SysProcAttr.Credential = postgresUser() }, // it refuses root
 	})
-	return p, err
+}
+
+// run keeps the pooler alive, as a service manager does.
+func (p *pooler) run(c cluster.Command) error {
+	process, err := cluster.Start(c)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.process = process
+	p.mu.Unlock()
+	go func() {
+		select {
+		case <-p.done:
+		case <-process.Gone():
+			p.mu.Lock()
+			p.deaths++
+			p.mu.Unlock()
+			_ = p.run(c)
+		}
+	}()
+	return nil
+}
+
+func (p *pooler) stop() {
+	close(p.done)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.process.Kill()
 }
 
 func (p *pooler) configure(server int, users string) error {
@@ -254,5 +287,7 @@ func (p *pooler) lead(server int) error {
 	if err := p.configure(server, filepath.Join(filepath.Dir(p.ini), "users.txt")); err != nil {
 		return err
 	}
-	return p.Signal(syscall.SIGHUP)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process.Signal(syscall.SIGHUP)
 }

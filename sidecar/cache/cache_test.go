@@ -92,6 +92,29 @@ func TestFC56_DamagedFileIsSetAsideAndTheReceiptsAreKept(t *testing.T) {
 	}
 }
 
+// TestFC56_AnyPageMayBeDamaged overwrites each page in turn: the file is set
+// aside, or still good; the process lives and the receipts are there in any case.
+func TestFC56_AnyPageMayBeDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fill(t, dir)
+	good, err := os.ReadFile(filepath.Join(dir, "cache.db"))
+	require.NoError(t, err)
+	page := os.Getpagesize()
+	for at := 0; at < len(good); at += page {
+		bad := append([]byte(nil), good...)
+		copy(bad[at:at+page], scramble(good[at:at+page], 0))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "cache.db"), bad, 0o600))
+		c, _ := open(t, dir)
+		_, _, err := c.Session()
+		require.NoError(t, err, "page %d", at/page)
+		receipts, err := c.Receipts()
+		require.NoError(t, err)
+		require.Len(t, receipts, 1)
+		require.NoError(t, c.Close())
+	}
+}
+
 func scramble(b []byte, from int) []byte {
 	out := append([]byte(nil), b...)
 	for i := from; i < len(out); i++ {

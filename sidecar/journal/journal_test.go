@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -142,6 +143,37 @@ func TestFC56_DamagedJournalIsSetAside(t *testing.T) {
 			require.FileExists(t, again.Damage().SetAside)
 			require.NoError(t, again.Begin(t.Context(), intent("02")))
 		})
+	}
+}
+
+// TestFC56_AnyPageMayBeDamaged overwrites each page of a journal in turn: it is
+// set aside, or still good; the process lives in any case.
+func TestFC56_AnyPageMayBeDamaged(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	j := open(t, cfg)
+	for i := range 120 {
+		require.NoError(t, j.Begin(t.Context(), intent(fmt.Sprintf("%03d", i))))
+		j.Settle(fmt.Sprintf("%03d", i), effect.Succeeded, "", 200)
+	}
+	require.NoError(t, j.Close())
+	good, err := os.ReadFile(cfg.Path)
+	require.NoError(t, err)
+	page := os.Getpagesize()
+	require.Greater(t, len(good), 8*page)
+	for at := 0; at < len(good); at += page {
+		for _, fill := range []byte{0, 0x5a, 0xff} {
+			bad := bytes.Clone(good)
+			for i := at; i < at+page; i++ {
+				bad[i] = fill + byte(i%7)
+			}
+			damaged := config(t)
+			require.NoError(t, os.WriteFile(damaged.Path, bad, 0o600))
+			again, err := journal.Open(damaged)
+			require.NoError(t, err, "page %d", at/page)
+			require.NoError(t, again.Begin(t.Context(), intent("new")), "page %d", at/page)
+			require.NoError(t, again.Close())
+		}
 	}
 }
 

@@ -36,7 +36,10 @@ func readFile(path string, fresh func() string) (db *bbolt.DB, k kept, err error
 			db, k, err = nil, kept{}, fmt.Errorf("damaged: %v", p)
 		}
 	}()
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
+	// The freelist is in the file: without it bbolt walks all pages when it opens
+	// it, on a goroutine of its own, where nothing catches what a damaged page
+	// makes of that.
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
 		return nil, kept{}, err
 	}
