@@ -27,7 +27,7 @@ import (
 // The longest session of these scenarios: nobody is granted within it after a
 // cut of history.
 const (
-	longestTTL = 4 * time.Second
+	longestTTL = 6 * time.Second
 	shortDelay = 600 * time.Millisecond
 )
 
@@ -43,7 +43,7 @@ type movable struct {
 	tokens   map[string]map[uint64]bool // every epoch seen, by scope
 }
 
-func onMovableDatabase(t *testing.T) *movable {
+func onMovableDatabase(t *testing.T, session cluster.Session) *movable {
 	t.Helper()
 	db, err := pgtest.New(t.Context(), pgtest.Options{})
 	require.NoError(t, err)
@@ -64,8 +64,8 @@ func onMovableDatabase(t *testing.T) *movable {
 		Timing:      map[string]any{"max_ttl": longestTTL.String(), "lock_delay": shortDelay.String(), "interval": "1s", "sweep": "200ms", "sweep_grace": "500ms"},
 	})
 	providers := []cluster.Provider{{Name: "plans", URL: srv.URL}}
-	m.a = m.sidecar(cluster.SidecarConfig{Node: "node-a", Session: quick(), Providers: providers, Settle: time.Second})
-	m.b = m.sidecar(cluster.SidecarConfig{Node: "node-b", Session: quick(), Providers: providers, Settle: time.Second})
+	m.a = m.sidecar(cluster.SidecarConfig{Node: "node-a", Session: session, Providers: providers, Settle: time.Second})
+	m.b = m.sidecar(cluster.SidecarConfig{Node: "node-b", Session: session, Providers: providers, Settle: time.Second})
 	return m
 }
 
@@ -197,7 +197,7 @@ func (m *movable) cutHistory(known, forgotten *pb.HoldEvent, free string, replac
 }
 
 func TestFC51_LaggingStandbyIsPromoted(t *testing.T) {
-	m := onMovableDatabase(t)
+	m := onMovableDatabase(t, quick())
 	known := m.take(m.a, "acme/environment:known")
 	standby, err := pgtest.New(t.Context(), pgtest.Options{Basebackup: m.db})
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestFC51_LaggingStandbyIsPromoted(t *testing.T) {
 }
 
 func TestFC52_FC97_OldDumpIsRestoredTwice(t *testing.T) {
-	m := onMovableDatabase(t)
+	m := onMovableDatabase(t, quick())
 	m.release(m.a, m.take(m.a, "acme/environment:known")) // used before the dump
 	dump, err := m.db.Dump(t.Context(), m.name)
 	require.NoError(t, err)
@@ -235,7 +235,10 @@ func TestFC52_FC97_OldDumpIsRestoredTwice(t *testing.T) {
 }
 
 func TestPlannedSwitchoverKeepsTheLeases(t *testing.T) {
-	m := onMovableDatabase(t)
+	// The longest session: a promotion takes its time, and no lease may end by it.
+	m := onMovableDatabase(t, cluster.Session{
+		TTL: longestTTL, Interval: 300 * time.Millisecond, UncertainAfter: 2 * time.Second, KillGrace: 300 * time.Millisecond, Margin: 1200 * time.Millisecond,
+	})
 	held := m.take(m.a, "acme/environment:known")
 	standby, err := pgtest.New(t.Context(), pgtest.Options{Basebackup: m.db})
 	require.NoError(t, err)
