@@ -24,6 +24,7 @@ type history struct {
 	identity   store.Identity
 	generation epoch.Generation // the highest seen
 	confirmed  epoch.Generation // in force when this process's row was last there
+	renewed    boottime.Instant // when this process's row was last known to be there
 	watch      storeclock.Watch
 }
 
@@ -184,6 +185,7 @@ func (e *Engine) adopt(st store.Standing, asked boottime.Instant, cause storeclo
 	defer h.mu.Unlock()
 	at := e.opts.Clock.Boot()
 	h.identity, h.generation, h.confirmed = st.Identity, max(h.generation, st.Generation), st.Generation
+	h.renewed = asked
 	var seen storeclock.Cause
 	h.watch, seen = h.watch.Observe(storeclock.Reading{Store: st.Now, Asked: asked, Answered: at})
 	h.watch = h.watch.Committed(at)
@@ -200,7 +202,7 @@ func (e *Engine) adopt(st store.Standing, asked boottime.Instant, cause storeclo
 func (e *Engine) Renew(ctx context.Context) error {
 	h := &e.history
 	h.mu.Lock()
-	known, seen, confirmed := h.identity, h.generation, h.confirmed
+	known, seen, confirmed, renewed := h.identity, h.generation, h.confirmed, h.renewed
 	h.mu.Unlock()
 	asked := e.opts.Clock.Boot()
 	st, err := e.store.Renew(ctx, store.Incarnation{ID: e.opts.Incarnation, Live: e.opts.Live})
@@ -215,6 +217,8 @@ func (e *Engine) Renew(ctx context.Context) error {
 		return cut(seen, seen, fmt.Sprintf("generation fell from %d to %d", seen, st.Generation))
 	case st.Identity != known:
 		return cut(confirmed, 0, fmt.Sprintf("identity %+v, enlisted with %+v", st.Identity, known))
+	case st.Missing && st.Generation == confirmed && asked.Sub(renewed) >= store.IncarnationKept:
+		return e.enlist(ctx, storeclock.NoCause, 0, 0) // tidied away while this process was stalled
 	case st.Missing: // put back from before this process, or raised by another replica
 		return cut(confirmed, confirmed, "incarnation row missing")
 	}
@@ -223,7 +227,7 @@ func (e *Engine) Renew(ctx context.Context) error {
 		return e.recoverFrom(err)
 	}
 	h.mu.Lock()
-	h.confirmed = max(h.confirmed, st.Generation)
+	h.confirmed, h.renewed = max(h.confirmed, st.Generation), asked
 	h.mu.Unlock()
 	e.committed()
 	return nil

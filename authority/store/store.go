@@ -151,6 +151,11 @@ type Incarnation struct {
 	Forget func(l Loaded, why string) (Changes, error)
 }
 
+// IncarnationKept is how long the row of an incarnation that is not renewed
+// stays. A replica that was stalled, or cut off, for less than that finds its
+// row again: a missing one is a witness of a cut (FC-07).
+const IncarnationKept = 24 * time.Hour
+
 // Standing is what the store says of an incarnation.
 type Standing struct {
 	Now        time.Time

@@ -121,7 +121,7 @@ func (e enlistment) decide(inc store.Incarnation) (store.Standing, *pgx.Batch, e
 	w := &pgx.Batch{}
 	w.Queue(`UPDATE authority SET generation = $1, system_id = $2, timeline = $3, switchover = CASE WHEN $4 THEN '' ELSE switchover END`,
 		int32(st.Generation), st.Identity.System, st.Identity.Timeline, announced)
-	w.Queue(`DELETE FROM incarnation WHERE id <> $1 AND (renewed_at < clock_timestamp() - $2::interval OR $3)`, inc.ID, 10*inc.Live, cut)
+	w.Queue(`DELETE FROM incarnation WHERE id <> $1 AND (renewed_at < clock_timestamp() - $2::interval OR $3)`, inc.ID, max(store.IncarnationKept, 10*inc.Live), cut)
 	w.Queue(`INSERT INTO incarnation (id, renewed_at) VALUES ($1, clock_timestamp())
 		ON CONFLICT (id) DO UPDATE SET renewed_at = excluded.renewed_at`, inc.ID)
 	return st, w, nil
