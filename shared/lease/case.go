@@ -61,7 +61,7 @@ func (c Case) Apply(ch Change) Case {
 	return next
 }
 
-// keep returns the rows that want holds for; never nil is not promised.
+// keep returns the rows that want holds for.
 func keep[T any](rows []T, want func(T) bool) []T {
 	var out []T
 	for _, v := range rows {

@@ -1,6 +1,8 @@
 // Package lease holds the records of ownership and the pure rules that change
-// them: acquire, claim, renew, release, expire, force-release, drain for
-// scopes; register, resume, beat and close for sessions.
+// them: acquire, claim, renew, release, expire, force-release, drain, and after
+// an unclean end account, reconcile, resolve for scopes; register, resume, beat,
+// revoke and close for sessions; forget, testify and quarantine for a store that
+// lost some of its history.
 //
 // Every rule is a function over values. It is given Facts (the store's clock
 // read last, the generation read after the locks, the time pause), the Case of
@@ -19,9 +21,18 @@
 //   - I3: a rule that names a lease names its epoch too; what does not match
 //     changes nothing (TestI3_WhatNamesAnOlderTermChangesNothing,
 //     TestFC10_ReleaseOfAnOldLeaseLeavesTheNewOne).
-//   - I6: an end without the holder's clean receipt closes the scope where the
-//     policy says so; the caller's death is such an end
-//     (TestI6_UncleanEndsCloseTheScopeWhereThePolicySaysSo).
+//   - I6: an end without the holder's receipt, or with effects unknown, closes
+//     the scope where the policy says so
+//     (TestI6_UncleanEndsCloseTheScopeWhereThePolicySaysSo). It opens again when
+//     its node has settled everything, when somebody has resolved every effect
+//     and says what he saw, or unseen by force; never otherwise
+//     (TestI6_RandomStepsNeverGrantOverWhatNobodySettled).
+//   - A cut of history ends every lease early and closes reconciling scopes; a
+//     node's word does not undo that
+//     (TestFC98_CutOfHistoryDrainsEveryLeaseAndClosesReconcilingScopes). Records
+//     that contradict each other close their scope
+//     (TestI1_OneEpochForTwoNodesGoesToQuarantine,
+//     TestI2_RecordsOfTwoHistoriesGoToQuarantineAboveEveryEpoch).
 //   - Nobody is granted a scope before the former holder's quiescence receipt,
 //     its applied set, or the end of its time plus the lock delay
 //     (TestFC90_NobodyIsGrantedBeforeTheHolderIsSilent,
