@@ -18,7 +18,7 @@ import (
 func TestFC07_AStalledReplicaRevokesNothingThatIsLive(t *testing.T) {
 	s := newSite(t)
 	session := steady()
-	f := s.start(many/2, 2, session)
+	f := s.start(many()/2, 2, session)
 	before := f.epochs()
 	stopLoad := f.load(time.Second)
 	longest := s.gaps(session.TTL)

@@ -81,7 +81,8 @@ func (u *Uplink) impatient(c *conn) (answered func(renewed bool)) {
 }
 
 // judge leaves a replica that has renewed nothing for too long, when there is
-// another one to try.
+// another one to try. It answers, so the next heartbeat may be served: when
+// Postgres was away for a few seconds, staying is the faster way back.
 func (u *Uplink) judge(c *conn, served bool) {
 	now := u.cfg.Clock.Boot()
 	c.mu.Lock()
@@ -90,7 +91,7 @@ func (u *Uplink) judge(c *conn, served bool) {
 	}
 	silent := now.Sub(c.served)
 	c.mu.Unlock()
-	if u.cfg.Patience > 0 && len(u.cfg.Addresses) > 1 && silent >= u.stretched(u.cfg.Patience) {
+	if u.cfg.Patience > 0 && len(u.cfg.Addresses) > 1 && silent >= u.stretched(2*u.cfg.Patience) {
 		u.leave(c, errUnserved)
 	}
 }

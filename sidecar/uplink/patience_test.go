@@ -58,7 +58,7 @@ func TestAReplicaThatRenewsNothingIsLeftForAnother(t *testing.T) {
 				s.answer(fault(s.frame().GetSeq(), false))
 				require.Error(t, receive(t, sent).err)
 				require.Equal(t, patience, receive(t, f.clock.asked))
-				f.clock.Advance(patience / 2) // between heartbeats
+				f.clock.Advance(patience) // between heartbeats
 			}
 			sent := f.beat(t.Context())
 			s.answer(fault(s.frame().GetSeq(), false))

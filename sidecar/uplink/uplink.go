@@ -63,9 +63,9 @@ type Config struct {
 	Log        *zap.Logger
 	Tunnel     tunnel.Options
 	MaxPause   time.Duration // longest pause between two attempts to connect
-	// Patience is how long a replica may leave a heartbeat without an answer, or
-	// answer all of them with faults while there are other replicas, before it is
-	// left for the next one; 0: for ever.
+	// Patience is how long a replica may leave a heartbeat without an answer, and
+	// half of how long it may answer all of them with faults while there are
+	// other replicas, before it is left for the next one; 0: for ever.
 	Patience time.Duration
 }
 
