@@ -79,7 +79,7 @@ verify: generate ## Regenerate, then fail when the tree differs or go.mod is unt
 .PHONY: e2e
 e2e: build $(BIN)/demo ## Tests on real processes (LONG=1: the long forms)
 	@deploy/deps check postgres
-	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -timeout 30m $$($(GO) list ./e2e/... | grep -v /e2e/mutants)
+	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -p 1 -timeout 60m $$($(GO) list ./e2e/... | grep -v /e2e/mutants)
 
 .PHONY: chaos
 chaos: build ## The torture suite: one seeded run (SEED=1 FOR=60s; FOR=10m is the long form)
