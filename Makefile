@@ -13,7 +13,7 @@ PKG     ?= ./...
 # Empty, or -race.
 RACE    ?=
 # Packages that start real processes have a target of their own.
-UNIT     = $$($(GO) list $(PKG) | grep -v '/e2e\(/\|$$\)\|/lease/modeltest$$')
+UNIT     = $$($(GO) list $(PKG) | grep -v '/e2e\(/\|$$\)')
 
 .PHONY: help
 help: ## List the targets
@@ -53,7 +53,7 @@ test: ## Run every test but e2e, against real Postgres too (RACE=-race, PKG=./..
 
 .PHONY: model
 model: ## The exhaustive search over the pure machines, with its bounds; every guard taken out once
-	$(GO) test -count=1 -v ./shared/lease/modeltest | grep -E 'states|^(ok|FAIL|panic)|--- FAIL'
+	$(GO) test -count=1 -v ./e2e/model | grep -E 'states|^(ok|FAIL|panic)|--- FAIL'
 	$(GO) test -count=1 -v ./e2e/mutants | grep -E 'without|mutants,|^(ok|FAIL|panic)|--- FAIL|survived'
 
 .PHONY: lint
@@ -79,7 +79,7 @@ verify: generate ## Regenerate, then fail when the tree differs or go.mod is unt
 .PHONY: e2e
 e2e: build $(BIN)/demo ## Tests on real processes (LONG=1: the long forms)
 	@deploy/deps check postgres
-	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -p 1 -timeout 60m $$($(GO) list ./e2e/... | grep -v /e2e/mutants)
+	FORGEYARD_BIN=$(BIN) LONG=$(LONG) $(GO) test $(if $(LONG),-v) -count=1 -p 1 -timeout 60m $$($(GO) list ./e2e/... | grep -v "/e2e/\(model\|mutants\)$$")
 
 .PHONY: chaos
 chaos: build ## The torture suite: one seeded run (SEED=1 FOR=60s; FOR=10m is the long form)

@@ -13,11 +13,11 @@
 //
 //   - I1: a Change never leaves two leases of an exclusive scope that are not
 //     ended. Validate proves it for each Change before it is written
-//     (TestI2_ValidateRefusesTwoHoldersAndFallingEpochs; modeltest:
+//     (TestI2_ValidateRefusesTwoHoldersAndFallingEpochs; e2e/model:
 //     TestI1_ExhaustiveSearchFindsNoTwoOwners).
 //   - I2: every grant, force release and reopening raises the epoch of its
-//     scope (TestFC04_EveryChangeOfOwnershipRaisesTheEpoch; modeltest:
-//     TestI1_I2_RandomWalksOverEveryTransition).
+//     scope (TestFC04_EveryChangeOfOwnershipRaisesTheEpoch; e2e/model:
+//     TestI1_I2_I6_RandomWalksOverEveryTransition).
 //   - I3: a rule that names a lease names its epoch too; what does not match
 //     changes nothing (TestI3_WhatNamesAnOlderTermChangesNothing,
 //     TestFC10_ReleaseOfAnOldLeaseLeavesTheNewOne).

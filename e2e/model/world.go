@@ -1,4 +1,4 @@
-package modeltest
+package model
 
 import (
 	"fmt"
@@ -7,11 +7,12 @@ import (
 
 	"github.com/forgeyard/concurrency/shared/boottime"
 	"github.com/forgeyard/concurrency/shared/lease"
+	"github.com/forgeyard/concurrency/sidecar/ownership"
 )
 
 // Off names guards that are switched off, to see that the search then fails.
 type Off struct {
-	Sets      bool // answers install leases that the applied set does not have (FC-92)
+	Sets      bool // a set takes nothing away from the holds (FC-90)
 	Applied   bool // a heartbeat answer newer than the applied set extends it (FC-91)
 	Deltas    bool // any answer one newer than the set counts as its next delta (FC-90)
 	SentAt    bool // durations count from the receipt of the answer (FC-22)
@@ -20,6 +21,7 @@ type Off struct {
 	Written   bool // an expired lease is not counted, but not ended either (FC-100)
 	LockFile  bool // a copy of the data directory passes for its original (FC-99)
 	LockDelay bool // the authority grants as soon as its own deadline has passed
+	Unclean   bool // an unclean end leaves a reconciling scope open (I6)
 }
 
 // Config bounds and shapes a world.
@@ -32,6 +34,8 @@ type Config struct {
 	Clone  bool      // node 1 is a copy of node 0 on another machine
 
 	repeats bool // some message may come twice
+	judge   *judge
+	dump    *World // what a cut of history goes back to
 }
 
 // World is one state: true time, the authority, the nodes, and what is on its
@@ -47,6 +51,7 @@ type World struct {
 
 // New is the world in which nothing has happened yet.
 func New(cfg *Config) World {
+	cfg.judge = newJudge()
 	w := World{cfg: cfg, Auth: newAuthority()}
 	for i := range cfg.Rates {
 		w.Nodes = append(w.Nodes, newNode(i, cfg.Clone))
@@ -97,11 +102,24 @@ func (w World) Deliver(i int, keep bool) (World, error) {
 	return w.decide(m)
 }
 
-// Users lists the nodes that believe at this instant that they may act.
+// Dump keeps w as what a cut of history goes back to.
+func (w World) Dump() { w.cfg.dump = &w }
+
+// timing is the budget as the nodes' machines have it. Without a time of its
+// own, Uncertain begins with the hard deadline.
+func (w World) timing() ownership.Timing {
+	t := ownership.TimingOf(w.cfg.Budget)
+	if t.UncertainAfter == 0 {
+		t.UncertainAfter = t.TTL - t.Margin
+	}
+	return t
+}
+
+// Users lists the nodes whose gates let effects pass at this instant.
 func (w World) Users() []int {
 	var out []int
 	for i, n := range w.Nodes {
-		if n.using(w.boot(i)) {
+		if slices.ContainsFunc(n.Holds, func(h Hold) bool { return w.cfg.judge.inUse(h, w.boot(i)) }) {
 			out = append(out, i)
 		}
 	}
@@ -109,12 +127,12 @@ func (w World) Users() []int {
 }
 
 // Check proves that at most one node acts, and only under a lease that the
-// authority has not ended.
+// authority has not ended. After a cut of history it may have forgotten it.
 func (w World) Check() error {
 	for i, n := range w.Nodes {
 		for _, h := range n.Holds {
-			if h.inUse(w.boot(i)) && !w.Auth.has(h.Lease) {
-				return fmt.Errorf("node %d uses %s at %s, which has ended", i, h.Lease, w.Now)
+			if !w.Auth.has(h.Asked) && !w.Auth.Cut && w.cfg.judge.inUse(h, w.boot(i)) {
+				return fmt.Errorf("node %d uses %s at %s, which has ended", i, h.Asked, w.Now)
 			}
 		}
 	}

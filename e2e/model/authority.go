@@ -1,4 +1,4 @@
-package modeltest
+package model
 
 import (
 	"fmt"
@@ -21,7 +21,9 @@ type Authority struct {
 	Whole      bool
 	Issued     epoch.Epoch // the highest ever
 	Stored     []Stored
-	Opened     int // sessions
+	Opened     int  // sessions
+	Cut        bool // history was cut
+	Dirty      bool // a lease ended without its holder's word, and nobody has looked since
 }
 
 // Stored is the answer kept for a command.
@@ -69,6 +71,9 @@ func (w World) policy() lease.Policy {
 	if w.cfg.Off.LockDelay {
 		p.LockDelay = 0
 	}
+	if w.cfg.Off.Unclean {
+		p.OnUncleanEnd = lease.FreeAfter
+	}
 	return p
 }
 
@@ -91,16 +96,16 @@ func (w World) Raise() World {
 
 // Restore puts the authority back to what it was in an earlier world, as a
 // restored dump does, and does what it must do when it notices: raise the
-// generation and take a whole pause (DESIGN 5.8).
-func (w World) Restore(earlier World) World {
+// generation, take a whole pause, drain what is left, close what wants
+// reconciliation (DESIGN 5.8).
+func (w World) Restore(earlier World) (World, error) {
 	now := w.Auth
 	w.Auth = earlier.Auth
-	w.Auth.Issued, w.Auth.Generation = now.Issued, now.Generation+1
-	w.Auth.PausedAt, w.Auth.Whole = w.Now, true
-	if w.cfg.Off.Pause {
-		w.Auth.Whole = false
-	}
-	return w
+	w.Auth.Issued, w.Auth.Generation, w.Auth.Opened = now.Issued, now.Generation+1, now.Opened
+	w.Auth.PausedAt, w.Auth.Whole, w.Auth.Cut = w.Now, !w.cfg.Off.Pause, true
+	ch := w.facts().Forget(w.policy(), w.Auth.Case, "restored")
+	w.Auth.Dirty = w.Auth.Dirty || ch.Scope != nil // somebody whom no record names may have acted
+	return w.write(ch, "")
 }
 
 // Sweep settles the scope.
@@ -124,7 +129,11 @@ func (w World) Force(accept bool) (World, error) {
 			}
 		}
 	}
-	return w.write(ch, "")
+	w, err := w.write(ch, "")
+	if accept {
+		w = w.accepted()
+	}
+	return w, err
 }
 
 // Reopen opens a scope that an unclean end closed.
@@ -132,7 +141,16 @@ func (w World) Reopen() (World, error) {
 	ch, _ := lease.ForceRelease(w.facts(), w.policy(), w.Auth.Case, lease.ForceReleaseRequest{
 		Epoch: w.Auth.Case.Scope.Epoch, Actor: "eve", Reason: "looked", AcceptUnreconciled: true,
 	})
-	return w.write(ch, "")
+	w, err := w.write(ch, "")
+	return w.accepted(), err
+}
+
+// accepted: a person took over what was left behind, if that opened the scope.
+func (w World) accepted() World {
+	if w.Auth.Case.Scope.State == lease.Open && len(w.Auth.Case.Leases) == 0 {
+		w.Auth.Dirty = false
+	}
+	return w
 }
 
 // write proves and takes over a change. granted is the lease that it grants.
@@ -142,8 +160,12 @@ func (w World) write(ch lease.Change, granted string) (World, error) {
 			return w, err
 		}
 	}
+	w.Auth.Dirty = w.Auth.Dirty || w.unclean(ch)
 	w.Auth.Case = w.Auth.Case.Apply(ch)
 	if granted != "" {
+		if w.Auth.Dirty && w.cfg.Policy.OnUncleanEnd != lease.FreeAfter {
+			return w, fmt.Errorf("granted %s at %s although nobody has looked at what was left behind (I6)", granted, w.Now)
+		}
 		if users := w.Users(); len(users) > 0 {
 			return w, fmt.Errorf("granted %s at %s while nodes %v still use the scope", granted, w.Now, users)
 		}
@@ -153,6 +175,17 @@ func (w World) write(ch lease.Change, granted string) (World, error) {
 	}
 	w.Auth.Issued = max(w.Auth.Issued, w.Auth.Case.Scope.Epoch)
 	return w, nil
+}
+
+// unclean reports by what was seen, not by what the records say, that a change
+// ends a lease under which something may have run: not by a release, which is
+// the holder's receipt, and not by a person who accepted it.
+func (w World) unclean(ch lease.Change) bool {
+	return slices.ContainsFunc(ch.Leases, func(l lease.Lease) bool {
+		i := slices.IndexFunc(w.Auth.Case.Leases, func(was lease.Lease) bool { return was.ID == l.ID })
+		return l.State == lease.Ended && i >= 0 && w.Auth.Case.Leases[i].State != lease.Granted &&
+			l.EndReason != lease.ForcedUnreconciled && l.EndReason != lease.Released && !l.Accounted
+	})
 }
 
 // decide runs the rule for a request and sends the answer.
@@ -225,7 +258,7 @@ func (w World) register(f lease.Facts, c lease.Case, m Message) (lease.Change, l
 	n := w.Nodes[m.Node]
 	r := lease.RegisterRequest{
 		Session: fmt.Sprintf("session-%d-%d", m.Node, w.Auth.Opened), Node: n.Name, Nonce: m.Nonce,
-		BootID: "boot", LockFile: n.LockFile, TTL: w.cfg.Budget.TTL, Resume: m.Session, ResumeNonce: m.ResumeNonce,
+		BootID: fmt.Sprintf("boot-%d", m.Boot), LockFile: n.LockFile, TTL: w.cfg.Budget.TTL, Resume: m.Session, ResumeNonce: m.ResumeNonce,
 	}
 	if w.cfg.Off.LockFile {
 		r.LockFile = w.Nodes[0].LockFile

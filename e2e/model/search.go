@@ -1,4 +1,4 @@
-package modeltest
+package model
 
 import (
 	"fmt"
@@ -11,16 +11,16 @@ import (
 // time. Messages arrive in every order, late, or never; Duplicates of them
 // twice.
 type Bounds struct {
-	Ticks, Asks, Net, Duplicates, Forces, Steps, Restarts, Raises int
-	Step                                                          time.Duration // of the store's clock
-	Kinds                                                         [][]Kind      // what each node asks
-	States                                                        int           // the search gives up beyond; 0: none
+	Ticks, Asks, Net, Duplicates, Forces, Steps, Restarts, Raises, Sleeps, Cuts int
+	Step                                                                        time.Duration // of the store's clock
+	Kinds                                                                       [][]Kind      // what each node asks
+	States                                                                      int           // the search gives up beyond; 0: none
 }
 
 // String lists the bounds as they are printed beside the count of states.
 func (b Bounds) String() string {
-	return fmt.Sprintf("ticks %d, requests %d of %v, in flight %d, duplicates %d, force releases %d, clock steps %d of %s, restarts %d, generation raises %d",
-		b.Ticks, b.Asks, b.Kinds, b.Net, b.Duplicates, b.Forces, b.Steps, b.Step, b.Restarts, b.Raises)
+	return fmt.Sprintf("ticks %d, requests %d of %v, in flight %d, duplicates %d, force releases %d, clock steps %d of %s, restarts and reboots %d, generation raises %d, clock events %d, restored dumps %d",
+		b.Ticks, b.Asks, b.Kinds, b.Net, b.Duplicates, b.Forces, b.Steps, b.Step, b.Restarts, b.Raises, b.Sleeps, b.Cuts)
 }
 
 // Result is what a search found.
@@ -125,10 +125,20 @@ func (s *state) somebodyActs(add adder) {
 		left.Raises--
 		add(left, "generation raised", s.world.Raise(), nil)
 	}
+	if left := s.left; left.Cuts > 0 && s.world.cfg.dump != nil {
+		left.Cuts--
+		w, err := s.world.Restore(*s.world.cfg.dump)
+		add(left, "an older dump is restored", w, err)
+	}
 	for i := range s.world.Nodes {
 		if left := s.left; left.Restarts > 0 {
 			left.Restarts--
 			add(left, fmt.Sprintf("node %d restarts", i), s.world.Restart(i), nil)
+			add(left, fmt.Sprintf("node %d reboots", i), s.world.Reboot(i), nil)
+		}
+		if left := s.left; left.Sleeps > 0 {
+			left.Sleeps--
+			add(left, fmt.Sprintf("node %d notices that it slept", i), s.world.Sleep(i), nil)
 		}
 		s.nodeAsks(i, add)
 	}

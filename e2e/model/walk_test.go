@@ -1,4 +1,4 @@
-package modeltest_test
+package model_test
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	. "github.com/forgeyard/concurrency/e2e/model"
 	"github.com/forgeyard/concurrency/shared/lease"
-	. "github.com/forgeyard/concurrency/shared/lease/modeltest"
 )
 
 // walker is a random walk: every transition there is, in any order, with
@@ -19,6 +19,7 @@ import (
 type walker struct {
 	w      World
 	owners map[int]bool // nodes that used the scope at some time
+	dump   *World
 }
 
 func anyConfig(t *rapid.T) *Config {
@@ -99,7 +100,14 @@ func (k *walker) actions(cfg *Config) map[string]func(*rapid.T) {
 		"sweep":  func(t *rapid.T) { w, err := k.w.Sweep(); k.take(t, w, err) },
 		"force":  func(t *rapid.T) { w, err := k.w.Force(rapid.Bool().Draw(t, "accept")); k.take(t, w, err) },
 		"reopen": func(t *rapid.T) { w, err := k.w.Reopen(); k.take(t, w, err) },
-		"raise":  func(t *rapid.T) { k.take(t, k.w.Raise(), nil) },
+		"dump":   func(*rapid.T) { w := k.w; k.dump = &w },
+		"restore": func(t *rapid.T) {
+			if k.dump != nil {
+				w, err := k.w.Restore(*k.dump)
+				k.take(t, w, err)
+			}
+		},
+		"raise": func(t *rapid.T) { k.take(t, k.w.Raise(), nil) },
 		"step": func(t *rapid.T) {
 			far := rapid.Int64Range(-int64(2*time.Hour), int64(2*time.Hour))
 			near := rapid.Int64Range(-int64(cfg.Budget.TTL), int64(cfg.Budget.TTL))
@@ -110,6 +118,8 @@ func (k *walker) actions(cfg *Config) map[string]func(*rapid.T) {
 			k.take(t, k.w.StepClock(time.Duration(rapid.Int64Range(-d, d).Draw(t, "step"))), nil)
 		},
 		"restart": func(t *rapid.T) { k.take(t, k.w.Restart(k.node(t)), nil) },
+		"reboot":  func(t *rapid.T) { k.take(t, k.w.Reboot(k.node(t)), nil) },
+		"sleep":   func(t *rapid.T) { k.take(t, k.w.Sleep(k.node(t)), nil) },
 		"drop": func(t *rapid.T) {
 			if len(k.w.Net) > 0 {
 				k.take(t, k.w.Drop(rapid.IntRange(0, len(k.w.Net)-1).Draw(t, "message")), nil)
@@ -125,7 +135,7 @@ func (k *walker) actions(cfg *Config) map[string]func(*rapid.T) {
 	return all
 }
 
-func TestI1_I2_RandomWalksOverEveryTransition(t *testing.T) {
+func TestI1_I2_I6_RandomWalksOverEveryTransition(t *testing.T) {
 	t.Parallel()
 	var owners atomic.Int64
 	for range 20 { // of a hundred walks each
@@ -169,10 +179,12 @@ func TestFC98_LostGrantIsNotGivenAgainWhileItsHolderMayAct(t *testing.T) {
 		lost := w.Auth.Issued
 		require.Equal(t, []int{0}, w.Users())
 
-		w = must(t, w.Restore(dump), 1, Beat)
+		w, err := w.Restore(dump)
+		require.NoError(t, err)
+		w = must(t, w, 1, Beat)
 		asked, ok := w.Ask(1, Acquire, 0)
 		require.True(t, ok)
-		_, err := asked.Deliver(0, false)
+		_, err = asked.Deliver(0, false)
 		if off.Pause {
 			require.ErrorContains(t, err, "still use the scope")
 			continue

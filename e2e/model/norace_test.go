@@ -1,5 +1,5 @@
 //go:build !race
 
-package modeltest_test
+package model_test
 
 const raceDetector = false

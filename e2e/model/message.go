@@ -1,4 +1,4 @@
-package modeltest
+package model
 
 import (
 	"time"
@@ -36,6 +36,7 @@ type Message struct {
 	Session     string
 	Nonce       string
 	ResumeNonce string
+	Boot        int
 	Lease       string
 	Epoch       epoch.Epoch
 	Applied     lease.SetVersion

@@ -1,4 +1,4 @@
-package modeltest
+package model
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 // of nothing else: messages are a bag, records are ordered by their ids.
 func (s *state) key() []byte {
 	b := make([]byte, 0, 512)
-	b = ints(b, s.left.Ticks, s.left.Asks, s.left.Duplicates, s.left.Forces, s.left.Steps, s.left.Restarts, s.left.Raises)
+	b = ints(b, s.left.Ticks, s.left.Asks, s.left.Duplicates, s.left.Forces, s.left.Steps, s.left.Restarts, s.left.Raises, s.left.Sleeps, s.left.Cuts)
 	b = ints(b, int(s.world.Now))
 	b = s.world.Auth.key(b)
 	for _, n := range s.world.Nodes {
@@ -33,7 +33,7 @@ func (s *state) key() []byte {
 }
 
 func (a Authority) key(b []byte) []byte {
-	b = ints(b, int(a.Case.Scope.Epoch), int(a.Generation), int(a.Step), int(a.PausedAt), a.Opened)
+	b = ints(b, int(a.Case.Scope.Epoch), int(a.Generation), int(a.Step), int(a.PausedAt), a.Opened, flag(a.Whole), flag(a.Cut), flag(a.Dirty), len(a.Case.Unsettled), flag(a.Case.Scope.Forgotten))
 	b = texts(b, string(a.Case.Scope.State))
 	for _, l := range a.Case.Leases {
 		b = texts(b, l.ID, string(l.State), string(l.EndReason))
@@ -53,18 +53,20 @@ func (a Authority) key(b []byte) []byte {
 }
 
 func (n Node) key(b []byte) []byte {
-	b = ints(b, n.Proc, n.Leases, int(n.Applied.Generation), int(n.Applied.Version), flag(n.Registered))
+	b = ints(b, n.Boot, n.Proc, n.Leases, int(n.Tracker.Applied.Generation), int(n.Tracker.Applied.Version), flag(n.Registered))
 	b = texts(b, n.Session, n.LastNonce)
 	for _, h := range n.Holds {
-		b = texts(b, h.Lease)
-		b = ints(b, flag(h.Claimed), flag(h.Closed), int(h.Deadline))
+		t := h.M.Term
+		b = texts(b, h.Asked, t.Lease, string(t.State))
+		b = ints(b, flag(h.M.Claimed), flag(h.Acked), flag(h.Running), flag(h.Releasing), flag(h.Cut), int(t.Deadline), int(t.UncertainAt),
+			int(h.Notice), int(h.GrantedAt.Generation), int(h.GrantedAt.Version))
 	}
 	return b
 }
 
 func (m Message) key(b []byte) []byte {
 	b = texts(b, string(m.Kind), m.Session, m.Nonce, m.ResumeNonce, m.Lease, string(m.Code))
-	b = ints(b, flag(m.Answer), m.Node, m.Proc, int(m.SentAt), m.Command, int(m.Epoch), int(m.Applied.Generation), int(m.Applied.Version),
+	b = ints(b, flag(m.Answer), m.Node, m.Boot, m.Proc, int(m.SentAt), m.Command, int(m.Epoch), int(m.Applied.Generation), int(m.Applied.Version),
 		int(m.Version.Generation), int(m.Version.Version), int(m.Remaining))
 	for _, e := range m.Set {
 		b = texts(b, e.Lease, string(e.State))
