@@ -93,8 +93,8 @@ func scenarios() map[string]scenario {
 			off:    Off{Deltas: true},
 		},
 		"FC22 slow answers": {
-			states: 80_600,
-			bounds: Bounds{Ticks: 5, Asks: 3, Net: 2, Kinds: [][]Kind{{Beat}, {Beat, Acquire}}},
+			states: 142_107,
+			bounds: Bounds{Ticks: 5, Asks: 3, Net: 2, Kinds: [][]Kind{{Beat, Fetch}, {Beat, Acquire}}},
 			shape:  func(c *Config) { c.Budget.Margin = 0 },
 			off:    Off{SentAt: true},
 		},
@@ -178,6 +178,11 @@ func copied(t *testing.T, cfg *Config) World {
 
 func TestI1_ExhaustiveSearchFindsNoTwoOwners(t *testing.T) {
 	t.Parallel()
+	total := 0
+	for _, s := range scenarios() {
+		total += s.states
+	}
+	t.Logf("%d states in %d scenarios, each count asserted", total, len(scenarios()))
 	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +191,7 @@ func TestI1_ExhaustiveSearchFindsNoTwoOwners(t *testing.T) {
 			require.NoError(t, r.Broken, r.Story())
 			require.False(t, r.Truncated, "the bounds are larger than the search may be")
 			require.Equal(t, s.states, r.States, "the search covers something else now: see why, then state the new number")
-			t.Logf("%d states to depth %d in %s; %s", r.States, r.Depth, time.Since(start).Round(time.Millisecond), s.bounds)
+			t.Logf("%s: %d states to depth %d in %s; %s", name, r.States, r.Depth, time.Since(start).Round(time.Millisecond), s.bounds)
 		})
 	}
 }
@@ -201,7 +206,7 @@ func TestI1_SearchFailsWithoutItsGuard(t *testing.T) {
 			t.Parallel()
 			r := search(t, s.bounds, s.shape, s.from, s.off)
 			require.Error(t, r.Broken, "without the guard nothing broke: the search proves nothing (%d states)", r.States)
-			t.Logf("%d states; without the guard:\n%s", r.States, r.Story())
+			t.Logf("%s: %d states; without the guard:\n%s", name, r.States, r.Story())
 		})
 	}
 }

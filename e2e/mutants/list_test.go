@@ -6,7 +6,7 @@ type mutant struct {
 	file  string
 	old   string
 	new   string
-	tests string // package whose tests must fail
+	tests string // package whose tests must fail, and which of them
 }
 
 const (
@@ -14,6 +14,7 @@ const (
 	epochs    = "./shared/epoch"
 	ownership = "./sidecar/ownership"
 	gate      = "./sidecar/gate"
+	model     = "./e2e/model -run=TestI1_ExhaustiveSearchFindsNoTwoOwners/"
 )
 
 func all() []mutant {
@@ -53,5 +54,17 @@ func all() []mutant {
 		{"Uncertain admits no new effect (I4)", "sidecar/gate/gate.go", "if t.State == ownership.Uncertain || !now.Before(t.UncertainAt) {", "if false {", gate},
 		{"the deadline counts although the View says Owned (I4)", "sidecar/gate/gate.go", "if !now.Before(t.Deadline) {\n\t\t\treturn lost(t)", "if false {\n\t\t\treturn lost(t)", gate},
 		{"Releasing admits nothing (FC-103)", "sidecar/gate/gate.go", "ownership.Reconciling, ownership.Releasing:\n\t\treturn notOwned(t)", "ownership.Reconciling:\n\t\treturn notOwned(t)\n\tcase ownership.Releasing:\n\t\treturn nil", gate},
+		{"search: a heartbeat ahead of the applied set extends nothing (FC-91)", "sidecar/ownership/tracker.go", "return !t.Applied.Before(answer)", "return answer != lease.SetVersion{}", model + "FC91"},
+		{"only the next version is a delta (FC-91)", "sidecar/ownership/tracker.go", "case t.Applied.Next(v):", "case t.Applied != v:", ownership},
+		{"search: what left the set is lost (FC-90)", "sidecar/ownership/table.go", "m.Term.State, m.Term.Reason, m.Term.Detail, m.Term.Successor = Lost, e.Reason, e.Detail, e.Successor\n\treturn m, []Action{DoPublish, DoCut, DoRetire}", "return m, nil", model + "FC90"},
+		{"search: no duration counts for more than was given (DESIGN 4.4)", "sidecar/ownership/machine.go", "if remaining > m.Timing.TTL {", "if true {", model + "FC22"},
+		{"search: a release closes the gate first", "sidecar/ownership/table.go", "m.Term.State, m.Term.Reason, m.Term.Detail = Releasing, usual, e.Detail", "m.Term.Reason, m.Term.Detail = usual, e.Detail", model + "FC10"},
+		{"search: a call that runs ends at the hard deadline (DESIGN 4.7)", "sidecar/gate/gate.go", "if t.State == ownership.Lost || (t.Deadline != 0 && !p.gate.clock.Boot().Before(t.Deadline)) {", "if t.State == ownership.Lost {", model + "FC22"},
+		{"search: a held scope is busy", "shared/lease/acquire.go", "case len(c.Leases) > 0:\n\t\treturn f.busy", "case false:\n\t\treturn f.busy", model + "FC90"},
+		{"search: a drain waits for the holder's silence (FC-90)", "shared/lease/settle.go", "return f.timeDecides(s.TTL, wait) && !f.pending(l.DrainUntil.Add(wait), f.span(s)+wait)", "return wait >= 0", model + "FC90"},
+		{"search: a time pause lets no time decide (FC-101)", "shared/lease/facts.go", "return f.pauseLeft(ttl, lockDelay) == 0", "return true", model + "FC101"},
+		{"search: after a restored dump nobody is granted at once (FC-98)", "shared/lease/acquire.go", "if !f.Pause.Whole || left == 0 {", "if true {", model + "FC98"},
+		{"search: an unclean end closes the scope (I6)", "shared/lease/settle.go", "l.Unsettled = !how.clean && p.OnUncleanEnd != FreeAfter", "l.Unsettled = false", model + "I6"},
+		{"search: a copied directory resumes nothing (FC-99)", "shared/lease/session.go", "r.LockFile != LockFile{} && r.LockFile == s.LockFile", "true", model + "FC99"},
 	}
 }

@@ -29,6 +29,9 @@ func TestEveryMutantIsKilled(t *testing.T) {
 				out, err := goTest(t, root, m.tests, overlay(t, root, m))
 				require.Error(t, err, "survived: %s without %q", m.file, m.old)
 				require.Contains(t, out, "--- FAIL", "it must fail as a test, not as a build:\n%s", out)
+				if strings.HasPrefix(m.tests, model) {
+					require.Contains(t, out, "=> ", "the search must find a broken property, not another count of states:\n%s", out)
+				}
 				t.Logf("without %q: killed by %s", m.guard, killers(out))
 			})
 		}
@@ -61,7 +64,7 @@ func goTest(t *testing.T, root, pkg, overlay string) (string, error) {
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	args = append(args, pkg)
+	args = append(args, strings.Fields(pkg)...)
 	if pkg == rules || pkg == epochs { // property tests: leave no file behind
 		args = append(args, "-args", "-rapid.nofailfile")
 	}
