@@ -3,6 +3,7 @@ package fold
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/forgeyard/concurrency/authority/store"
 	"github.com/forgeyard/concurrency/shared/epoch"
@@ -103,7 +104,7 @@ func (s Sealer) one(f lease.Facts, st *state, a Action) Result {
 			return defect(err)
 		}
 	}
-	if answer.Code == lease.Acquired && st.knows(answer.Lease.ID) {
+	if answer.Code == lease.Acquired && !held(c, *answer.Lease) && st.knows(answer.Lease.ID) {
 		return Result{Answer: lease.Answer{
 			Code: lease.Rejected, Reason: lease.InvalidRequest,
 			Detail: fmt.Sprintf("lease_id %s is of another lease", answer.Lease.ID),
@@ -117,6 +118,12 @@ func (s Sealer) one(f lease.Facts, st *state, a Action) Result {
 		answer.Receipt = s.Key.Seal(s.Authority, a.Scope.ID(), answer.Lease.Epoch, answer.Lease.Node)
 	}
 	return Result{Answer: answer}
+}
+
+// held reports whether a lease was there before: a claim that is repeated is
+// answered with the one that it made.
+func held(c lease.Case, l lease.Lease) bool {
+	return slices.ContainsFunc(c.Leases, func(before lease.Lease) bool { return before.ID == l.ID && before.Epoch == l.Epoch })
 }
 
 func defect(err error) Result {
