@@ -34,6 +34,9 @@
 // switched off (Off), which must make a search fail; guards inside the machines
 // are taken out as texts by e2e/mutants.
 //
-// Not promised: anything beyond the bounds that the search prints; liveness;
+// The walks also end well: once everybody is gone and a person has accepted what
+// was left, the scope can be had again.
+//
+// Not promised: anything beyond the bounds that the search prints; progress;
 // the keeper's goroutines, which e2e/chaos exercises.
 package model

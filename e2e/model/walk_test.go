@@ -135,6 +135,30 @@ func (k *walker) actions(cfg *Config) map[string]func(*rapid.T) {
 	return all
 }
 
+// everybodyLeft: whatever happened, once the processes are gone, their time has
+// passed and a person has accepted what they left, the scope can be had again.
+func (k *walker) everybodyLeft(t *rapid.T) {
+	for i := range k.w.Nodes {
+		k.w = k.w.Reboot(i)
+	}
+	k.w.Net = nil
+	k.take(t, k.w.Advance(time.Hour), nil)
+	for range 2 { // ends what is over, then opens the scope
+		w, err := k.w.Reopen()
+		k.take(t, w, err)
+	}
+	for _, kind := range []Kind{Register, Fetch, Acquire} {
+		w, ok := k.w.Ask(0, kind, 0)
+		require.True(t, ok, "node 0 asks %s", kind)
+		for range 2 {
+			var err error
+			w, err = w.Deliver(len(w.Net)-1, false)
+			k.take(t, w, err)
+		}
+	}
+	require.NotEmpty(t, k.w.Nodes[0].Holds, "nobody can have the scope any more: %+v", k.w.Auth.Case)
+}
+
 func TestI1_I2_I6_RandomWalksOverEveryTransition(t *testing.T) {
 	t.Parallel()
 	var owners atomic.Int64
@@ -143,6 +167,7 @@ func TestI1_I2_I6_RandomWalksOverEveryTransition(t *testing.T) {
 			cfg := anyConfig(t)
 			k := &walker{w: New(cfg), owners: map[int]bool{}}
 			t.Repeat(k.actions(cfg))
+			k.everybodyLeft(t)
 			owners.Add(int64(len(k.owners)))
 		})
 	}
