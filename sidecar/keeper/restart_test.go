@@ -197,3 +197,26 @@ func TestAnotherSessionThanTheFormerOnesEndsWhatItHeld(t *testing.T) {
 	b.restart()
 	require.Empty(t, b.gate.View().Holds, "remembered beyond its session")
 }
+
+// TestI5_ARestartedHoldTrustsNoLongerThanTheFormerProcess: a set confirms only
+// for what the session had left when it was read.
+func TestI5_ARestartedHoldTrustsNoLongerThanTheFormerProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key, l := b.own(b.request())
+	b.stored()
+	before := b.term(key)
+	b.advance(time.Second)
+	b.version++
+	b.keeper.Nudged(b.at())
+	l.State = lease.Live
+	b.link.next(fetches).set(keeper.Set{Version: b.at(), Remaining: b.budget.TTL / 3, Leases: []keeper.SetLease{{Lease: l, OwnRemaining: -1}}})
+	b.eventually(func() bool { return b.keeper.Status().Version == b.at() }, "the set was not applied")
+	b.advance(b.budget.Interval)
+	b.link.next(beats) // its write came first; the answer never does
+	b.restart()
+	after := b.term(key)
+	require.Equal(t, ownership.Restarted, after.Reason)
+	require.LessOrEqual(t, after.Deadline, before.Deadline)
+	require.LessOrEqual(t, after.KillAt, before.KillAt)
+}

@@ -248,7 +248,8 @@ func (k *Keeper) beatDone(sentAt boottime.Instant, a lease.Answer) {
 // confirmAll extends every claimed hold of the applied set. One with a limit of
 // its own that is not known yet waits for the set.
 func (k *Keeper) confirmAll(sentAt boottime.Instant, remaining time.Duration) {
-	k.session.confirmed = max(k.session.confirmed, sentAt)
+	full := sentAt.Add(min(remaining-k.cfg.Budget.TTL, 0)) // a process after this one counts a whole ttl from it
+	k.session.confirmed = max(k.session.confirmed, full)
 	for _, h := range k.holds {
 		if h.limited && h.ownEnd == 0 && h.live() {
 			k.startFetch()
