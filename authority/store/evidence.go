@@ -26,7 +26,8 @@ type Evidence interface {
 	Confirm(ctx context.Context, c Confirmation) (bool, error)
 
 	// Effects lists effects of a scope, the open and unknown ones first, then
-	// newest first.
+	// newest first. A report of an open effect whose lease has ended and is
+	// settled is out of date, and left out: a receipt has said more since.
 	Effects(ctx context.Context, s scope.Scope, limit int) ([]lease.Evidence, error)
 
 	// Unsettled lists leases that ended uncleanly and are not settled: of one

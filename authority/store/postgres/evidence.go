@@ -141,7 +141,9 @@ func (s *Store) Confirm(ctx context.Context, c store.Confirmation) (bool, error)
 
 // Effects implements store.Store.
 func (s *Store) Effects(ctx context.Context, sc scope.Scope, limit int) ([]lease.Evidence, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+effectColumns+` FROM effect e WHERE e.scope = $1 ORDER BY (e.certainty < 2) DESC, e.id DESC LIMIT $2`, sc.String(), limit)
+	rows, err := s.pool.Query(ctx, `SELECT `+effectColumns+` FROM effect e LEFT JOIN lease l ON l.id = e.lease
+		WHERE e.scope = $1 AND (e.certainty >= 2 OR l.unsettled OR l.state <> 'ended')
+		ORDER BY (e.certainty < 2) DESC, e.id DESC LIMIT $2`, sc.String(), limit)
 	return collect(rows, err, scanEvidence)
 }
 

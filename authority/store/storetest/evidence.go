@@ -19,6 +19,7 @@ import (
 func evidenceCases() []Case {
 	return []Case{
 		{"evidence/a report is kept beside its lease, and only by its node", reportKept},
+		{"evidence/what a receipt has settled is out of date", reportOutdated},
 		{"evidence/I7 a delayed report brings back nothing that is over", reportDelayed},
 		{"evidence/an effect is confirmed under a live lease only", confirmLive},
 		{"evidence/a confirmation that races with the end is either there or refused", confirmRaces},
@@ -71,6 +72,22 @@ func reportDelayed(t *testing.T, b *Bench) {
 	require.Equal(t, effect.Succeeded, states(effect.Succeeded))
 	require.Equal(t, effect.Succeeded, states(effect.Unknown))
 	require.Equal(t, effect.Succeeded, states(effect.Failed), "the first outcome stands")
+}
+
+// reportOutdated: what a receipt has settled is not evidence any more, although
+// the last report of it said that it was open.
+func reportOutdated(t *testing.T, b *Bench) {
+	sc := named(t, "outdated")
+	s := b.open(t, "n1", MaxTTL)
+	l := b.hold(t, sc, s)
+	require.NoError(t, b.Store.Report(t.Context(), "n1", []effect.Effect{reported(l, effect.Started), reported(l, effect.Unknown)}))
+	require.Len(t, b.effects(t, sc), 2)
+	b.end(t, l, s, true)
+	require.Empty(t, b.effects(t, sc))
+	b.end(t, b.hold(t, sc, s), s, false)
+	got := b.effects(t, sc)
+	require.Len(t, got, 1, "only what the second one left")
+	require.Equal(t, effect.Unknown, got[0].Effect.State)
 }
 
 func (b *Bench) confirm(t *testing.T, l lease.Lease, s lease.Session, e effect.Effect) bool {
