@@ -103,6 +103,9 @@ func (w *world) inflict(ctx context.Context, f fault) (began time.Duration, err 
 
 func (w *world) onDatabase(ctx context.Context, f fault, during func(begin, heal func() error) error) error {
 	d := w.db
+	if d.standby == nil {
+		return errors.New("no standby: an earlier fault could not be healed")
+	}
 	switch f.Kind {
 	case "clock-step":
 		return during(func() error { return d.step(f.Size) }, func() error { return d.step(0) })

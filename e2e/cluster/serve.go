@@ -171,11 +171,12 @@ func (a *Authority) awaitHealthy(ctx context.Context) error {
 }
 
 // freePort finds a port below the range that the kernel gives to outgoing
-// connections: it must stay free while its server is being restarted.
+// connections: it must stay free while its server is being restarted. What is
+// below 24,000 is for the Postgres servers of package pgtest.
 func freePort() (string, error) {
 	var err error
 	for range 50 {
-		port := strconv.Itoa(15_000 + mrand.N(17_000))
+		port := strconv.Itoa(24_000 + mrand.N(8_000))
 		var ln net.Listener
 		if ln, err = net.Listen("tcp", "0.0.0.0:"+port); err == nil {
 			return port, ln.Close()

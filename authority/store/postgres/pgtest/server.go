@@ -140,11 +140,13 @@ func (s *Server) create(ctx context.Context, opts Options) error {
 }
 
 // freePort finds a port below the range that the kernel gives to outgoing
-// connections: it must stay free while the server is being restarted.
+// connections: it must stay free while the server is being restarted. Package
+// cluster takes its ports from above 24,000, so that a server never gets that
+// of a process which was killed and comes back.
 func freePort() (int, error) {
 	var err error
 	for range 50 {
-		port := 15_000 + rand.N(17_000)
+		port := 15_000 + rand.N(9_000)
 		var ln net.Listener
 		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			return port, ln.Close()
