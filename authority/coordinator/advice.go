@@ -98,7 +98,11 @@ func adviseFree(x Explanation) []string {
 	out := []string{fmt.Sprintf("Nobody holds it; its last epoch is %d. Acquire it with: forgeyard run --scope %s -- <command>", x.Epoch, x.Scope)}
 	if len(x.Recent) > 0 {
 		l := x.Recent[0]
-		last := fmt.Sprintf("The last holder was %s %q on node %s: %s at %s", l.Holder.Kind, l.Holder.ID, l.Node, l.EndReason, at(l.EndedAt))
+		where := ""
+		if l.Node != "" { // a person has none
+			where = " on node " + l.Node
+		}
+		last := fmt.Sprintf("The last holder was %s %q%s: %s at %s", l.Holder.Kind, l.Holder.ID, where, l.EndReason, at(l.EndedAt))
 		if l.EndDetail != "" {
 			last += " (" + l.EndDetail + ")"
 		}
